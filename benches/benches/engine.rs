@@ -1,4 +1,4 @@
-//! Cost of the store without the C interface: building segments, attaching them, looking values up; and maps.
+//! Cost of the store without the C interface: building segments, attaching them, looking up values; and maps.
 //!
 //! `make bench-engine`, or `cargo bench -p pmix-benches --bench engine -- FILTER`. A job of 65,536 ranks on 1024 nodes, with
 //! eight published values of 64 bytes a rank. Each look-up depends on the one before it, so that the figures are latencies:
@@ -110,7 +110,7 @@ fn measure(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, spread: u32, lo
     });
 }
 
-/// The maps of a large job, in the form that we write and in the shortest that stock libraries do.
+/// The maps of a large job, in our form and in the shortest form that stock libraries write.
 fn maps(criterion: &mut Criterion) {
     let names: Vec<String> = (0..MAP_NODES).map(|node| format!("nid{node:06}")).collect();
     let fields = (0..MAP_NODES).map(|node| format!("{}-{}", node * RANKS_PER_NODE, (node + 1) * RANKS_PER_NODE - 1));

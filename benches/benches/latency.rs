@@ -1,9 +1,10 @@
 //! Latency of a small request while a server stores and publishes the data of a large fence.
 //!
-//! `make bench-latency`, or `cargo bench -p pmix-benches --bench latency [MIB]`. The server has two local ranks and 64 ranks of
-//! another node. One local rank enters a fence with the others, which brings 256 MiB (or MIB); the other one requests a small value
-//! of its neighbour over TCP, repeatedly. Once with values of 4 MiB, once of 1 KiB. One line is for requests answered before the
-//! host delivered the data, the other for later ones.
+//! `make bench-latency`, or `cargo bench -p pmix-benches --bench latency [MIB]`. The server has two local ranks and 64
+//! ranks of another node. One local rank enters a fence with the others, which delivers 256 MiB (or MIB). The other
+//! local rank repeatedly requests a small value of the first over TCP. The benchmark runs once with values of 4 MiB and
+//! once with values of 1 KiB. One line is for requests answered before the host delivered the data, the other for later
+//! ones.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -28,7 +29,7 @@ const REMOTE: u32 = 64;
 
 type Asked = Mutex<Option<Completion<(Status, Bytes)>>>;
 
-/// A host that answers a fence when the benchmark does.
+/// A host that holds the fence's answer until the benchmark gives it.
 #[derive(Default)]
 struct Later(Asked);
 
@@ -39,7 +40,7 @@ impl Host for Later {
     }
 }
 
-/// A connection over TCP, as a stock client's.
+/// A connection over TCP, as a stock client makes it.
 fn connect(server: &Server, proc: &Proc) -> Result<Peer, Status> {
     let variable = |(name, value): (String, OsString)| (name, value.to_string_lossy().into_owned());
     let environment: HashMap<_, _> = server.setup_fork(proc)?.into_iter().map(variable).collect();

@@ -1,9 +1,10 @@
-//! How long a job takes to begin: from the start of mpirun or srun until the slowest rank has left `MPI_Init`.
+//! Start-up time of a job: from the start of mpirun or srun until the slowest rank has left `MPI_Init`.
 //!
-//! `make bench-wireup`, or `cargo bench -p pmix-benches --bench wireup -- [--rounds N] [--ranks N,N...] [--nodes N] [--json]`. In
-//! each round the stock library and ours take turns on either side, starting with another pair each time, so that other load of the
-//! machine affects all pairs alike. Ratios are taken within a round. With `--nodes N` it measures steps under Slurm on N nodes, which
-//! are network namespaces of this machine; this takes root.
+//! `make bench-wireup`, or `cargo bench -p pmix-benches --bench wireup -- [--rounds N] [--ranks N,N...] [--nodes N]
+//! [--json]`. In each round the stock library and ours take turns on the server's and the ranks' side. Each round
+//! starts with another pair, so that other load of the machine affects all pairs alike. Ratios are taken within a
+//! round. With `--nodes N` it measures steps under Slurm on N nodes, which are network namespaces of this machine; this
+//! takes root.
 
 use std::error::Error;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,7 +14,7 @@ use pmix_tests::{Cluster, Library, Pair, Traces, USERS, program};
 struct Options {
     rounds: usize,
     sizes: Vec<usize>,
-    /// Under Slurm, on so many; under mpirun without.
+    /// The number of nodes under Slurm; `None` for mpirun.
     nodes: Option<usize>,
     is_json: bool,
 }
@@ -29,7 +30,7 @@ impl Options {
                 "--ranks" => options.sizes = value()?.split(',').map(str::parse).collect::<Result<_, _>>()?,
                 "--nodes" => options.nodes = Some(value()?.parse()?),
                 "--json" => options.is_json = true,
-                // Cargo's own.
+                // Cargo adds this option.
                 "--bench" => {}
                 _ => return Err(format!("unknown argument {arg}").into()),
             }
@@ -141,7 +142,7 @@ impl Launcher<'_> {
                 let library = format!("LD_LIBRARY_PATH={}", pair.ranks.directory().display());
                 pair.mpirun(&traces).args(&format!("-np {size} env")).arg(library)
             }
-            // The other kind of fence ends on each node alone, in Debian's Slurm.
+            // In Debian's Slurm the other kind of fence does not wait for other nodes.
             Launcher::Slurm { cluster, nodes } => {
                 cluster.srun(pair, USERS[0], &format!("-N {nodes} -n {size}")).env("SLURM_PMIX_FENCE", "ring")
             }
@@ -155,7 +156,7 @@ impl Launcher<'_> {
     }
 }
 
-/// The value below which this part of the values lies.
+/// The quantile of `values` for `part`, between 0 and 1.
 fn quantile(mut values: Vec<f64>, part: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     values[((values.len() - 1) as f64 * part).round() as usize]

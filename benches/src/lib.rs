@@ -1,4 +1,4 @@
-//! Benchmarks of the PMIx library, beside the stock library.
+//! Benchmarks of the PMIx library, compared with the stock library.
 //!
 //! | what | where | run by |
 //! |---|---|---|

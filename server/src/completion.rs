@@ -178,7 +178,7 @@ mod tests {
 
     use super::*;
 
-    /// A server whose jobs run when the test says so.
+    /// A server whose tasks run when the test runs them.
     #[derive(Default)]
     struct Later(Mutex<Vec<Box<dyn FnOnce() + Send>>>);
 

@@ -11,7 +11,7 @@ use crate::engine::Engine;
 /// An engine that several threads feed.
 pub(crate) struct EngineLock(Arc<Mutex<Engine>>);
 
-/// The engine, while this thread has it.
+/// The locked engine.
 pub(crate) struct EngineGuard<'a> {
     engine: MutexGuard<'a, Engine>,
     _ban: FileBan,

@@ -27,12 +27,12 @@ pub enum FabricOperation {
 
 /// The functions that a host offers to its server: the standard's `pmix_server_module_t`.
 ///
-/// Each upcall is answered in one of three ways, as in C: it returns `SUCCESS`, and the completion is called once,
-/// from any thread, before or after the upcall returned; it returns `OPERATION_SUCCEEDED`, and is done, without a
-/// callback; or it returns an error, and has failed. The default of each function answers `ERR_NOT_SUPPORTED`.
+/// Each upcall is answered in one of three ways, as in C. It returns `SUCCESS` and calls the completion once, from any
+/// thread, before or after the upcall has returned. It returns `OPERATION_SUCCEEDED`: it is done, and does not call the
+/// completion. Or it returns an error: it has failed. The default of each function returns `ERR_NOT_SUPPORTED`.
 ///
-/// Upcalls come one at a time, on the server's thread, with no lock held: a host may call every function of
-/// [`Server`](crate::Server) from inside.
+/// Upcalls come one at a time, on the server's thread, with no lock held, so a host may call every function of
+/// [`Server`](crate::Server) inside an upcall.
 ///
 /// ```
 /// use pmix_dstore::model::{Info, Proc, Status};
@@ -60,7 +60,7 @@ pub trait Host: Send + Sync {
         Status::OPERATION_SUCCEEDED
     }
 
-    /// A client called finalize; it is let go when this is answered.
+    /// A client called finalize. Its finalize completes when this is answered.
     fn client_finalized(&self, proc: &Proc, object: usize, done: Completion<Status>) -> Status {
         Status::OPERATION_SUCCEEDED
     }

@@ -100,7 +100,7 @@ impl Inner {
                     self.publish_here(plan);
                     engine = self.engine.lock();
                 } else if waits {
-                    // The server's thread sends what the operation has led to so far.
+                    // Wake the server's thread to send the operation's outputs so far.
                     self.wake();
                     engine.wait(&self.published);
                 } else {
@@ -329,7 +329,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server: its listener, its thread, and its own client face.
+    /// Starts a server: its listener, its thread, and its own client.
     ///
     /// `infos` are the attributes of `PMIx_server_init`. The machine's topology as XML among them (`PMIX_HWLOC_XML_V2`, `PMIX_HWLOC_XML_V1`,
     /// `PMIX_LOCAL_TOPO`) becomes a value of all jobs, unless their registration has it; with `PMIX_SERVER_SHARE_TOPOLOGY` the server reads it.

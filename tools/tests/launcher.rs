@@ -1,4 +1,4 @@
-//! `pmixrun` with programs that know nothing of PMIx: output, signals, limits, exit status.
+//! `pmixrun` with programs that do not use PMIx: output, signals, limits, exit status.
 
 #[path = "../../tests/src/left_out.rs"]
 mod left_out;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use left_out::left_out;
 
-/// What takes this long hangs.
+/// The time after which a program counts as hanging.
 const LONG: Duration = Duration::from_secs(120);
 
 fn pmixrun(args: &[&str]) -> Command {
@@ -24,7 +24,7 @@ fn output(args: &[&str]) -> Output {
     pmixrun(args).output().expect("pmixrun")
 }
 
-/// Waits for a job to end, and ends it by force where it does not.
+/// Waits for a job to end; kills it after `limit`.
 fn status_within(command: &mut Command, limit: Duration) -> Option<i32> {
     let mut child = command.spawn().expect("pmixrun");
     let end = Instant::now() + limit;
@@ -41,7 +41,8 @@ fn status_within(command: &mut Command, limit: Duration) -> Option<i32> {
 
 #[test]
 fn output_comes_whole_and_in_order() {
-    // A line comes in two pieces, and the launcher has read the first of some when the second comes.
+    // A line is written in two pieces. For some lines the launcher has read the first piece before the second is
+    // written.
     let script = "for i in $(seq 500); do printf 'line '; test $((i % 100)) != 0 || sleep 0.1; echo $i; done";
     let output = output(&["-n", "3", "--tag-output", "sh", "-c", script]);
     assert_eq!(output.status.code(), Some(0));
@@ -56,7 +57,7 @@ fn output_comes_whole_and_in_order() {
 
 #[test]
 fn much_output_arrives_whole_at_a_slow_reader() {
-    // More than the launcher takes before it is read; and no more, so that its ranks have ended by then.
+    // First more than the launcher queues before its output is read; then less, so that its ranks have ended by then.
     for len in [3_000_000, 150_000] {
         let args = ["-n", "2", "head", "-c", &len.to_string(), "/dev/zero"];
         let mut child = pmixrun(&args).stdout(Stdio::piped()).spawn().unwrap();
@@ -70,7 +71,7 @@ fn much_output_arrives_whole_at_a_slow_reader() {
 
 #[test]
 fn a_time_limit_holds_whoever_reads_the_output() {
-    // The pipe is held open and never read.
+    // The pipe stays open and is never read.
     let mut command = pmixrun(&["--timeout", "1", "--grace", "0.1", "-n", "2", "yes"]);
     let status = status_within(command.stdout(Stdio::piped()), LONG);
     assert_eq!(status, Some(124));
@@ -166,14 +167,14 @@ fn signals_end_the_job_and_leave_nothing_behind() {
     }
 }
 
-/// A value for the variable by which the processes of a test are found; descendants inherit it.
+/// A value for an environment variable that marks the processes of a test. Descendants inherit it.
 fn mark(name: &str) -> String {
     format!("{name}.{}", std::process::id())
 }
 
 const MARK: &str = "PMIXRUN_TEST_MARK";
 
-/// The processes that have a mark and a name, or any name.
+/// The processes with a mark, and with a name if one is given.
 fn marked(mark: &str, name: Option<&str>) -> Vec<i32> {
     let wanted = format!("{MARK}={mark}");
     let pids = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|e| e.file_name().to_str()?.parse().ok());
@@ -186,7 +187,7 @@ fn marked(mark: &str, name: Option<&str>) -> Vec<i32> {
     pids.filter(is_wanted).collect()
 }
 
-/// Asserts that no process with a mark is left, or will be after a while.
+/// Asserts that no process with a mark is left after a while.
 fn assert_none_marked(mark: &str, context: &str) {
     let end = Instant::now() + LONG;
     while !marked(mark, None).is_empty() {
@@ -195,8 +196,8 @@ fn assert_none_marked(mark: &str, context: &str) {
     }
 }
 
-/// What a rank starts: a child of its process group, one in a session of its own, one whose parent has ended, and one of that
-/// kind that cannot be told to end. Each says that it is there by a file `$0.WHO.RANK`.
+/// The script of a rank. It starts a child in its process group, one in a session of its own, one whose parent has
+/// ended, and one of that kind that ignores SIGTERM. Each signals that it runs by a file `$0.WHO.RANK`.
 const OFFSPRING: &str = "
     there() { : > \"$0.$1.$PMIX_RANK\"; }; stay='while :; do sleep 1; done'
     sh -c \": > '$0.child.$PMIX_RANK'; $stay\" &
@@ -206,7 +207,7 @@ const OFFSPRING: &str = "
     for who in child session orphan deaf; do while test ! -e \"$0.$who.$PMIX_RANK\"; do sleep 0.01; done; done
 ";
 
-/// A job of two ranks whose offspring is there when they go on with `then`.
+/// A job of two ranks. They run `then` when all their children run.
 fn with_offspring(name: &str, options: &[&str], then: &str, tmp: &std::path::Path) -> (Command, String) {
     let mark = mark(name);
     let script = format!("{OFFSPRING}\n{then}");
@@ -227,12 +228,12 @@ fn children_of_ranks_end_with_the_job() {
         let tmp = tempfile::tempdir().unwrap();
         let (mut command, mark) = with_offspring(name, options, then, tmp.path());
         assert_eq!(status_within(&mut command, LONG), Some(status), "{name}");
-        // The launcher waits for it: nothing has to be waited for after that.
+        // The launcher waits for all descendants, so none is left now.
         assert_eq!(marked(&mark, None), Vec::<i32>::new(), "{name}");
     }
 }
 
-/// Starts a job whose ranks stay, and waits for all that it consists of.
+/// Starts a job whose ranks keep running, and waits until all its processes run.
 fn staying(name: &str, tmp: &std::path::Path) -> (std::process::Child, String) {
     let (mut command, mark) = with_offspring(name, &[], ": > \"$0.all.$PMIX_RANK\"; sleep 1000", tmp);
     let mut child = command.spawn().unwrap();
@@ -256,7 +257,7 @@ fn nothing_outlives_a_launcher_that_is_killed() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert_none_marked(&mark, "the launcher was killed");
-    // Nor its directory.
+    // Its directory is removed, too.
     let left = std::fs::read_dir(tmp.path()).unwrap().flatten().map(|entry| entry.file_name());
     assert!(left.into_iter().all(|name| name.to_str().unwrap().starts_with("there.")), "directories are left");
 }
@@ -318,7 +319,7 @@ fn a_launcher_with_few_descriptors_leaves_nothing() {
 #[test]
 fn squatted_names_do_not_stop_a_launcher() {
     let tmp = tempfile::tempdir().unwrap();
-    // Whoever sees a launcher's process begin may try all names that can be told from that.
+    // Another user who sees a launcher start can derive predictable names from its process id and try them all.
     let line = format!(
         "for n in $(seq 0 1100); do mkdir \"$TMPDIR/pmixrun.$$.$n\"; done; exec {} -n 1 true",
         env!("CARGO_BIN_EXE_pmixrun")
@@ -331,7 +332,7 @@ fn squatted_names_do_not_stop_a_launcher() {
 #[test]
 fn output_that_cannot_be_written_is_a_failure() {
     let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
-    // The rank is not ended for it.
+    // The rank is not ended because of the failed write.
     let script = "echo lost; echo lost >&2; sleep 0.1; echo lost; echo lost >&2; exec true";
     let output = pmixrun(&["-n", "1", "sh", "-c", script]).stdout(full()).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
@@ -339,7 +340,7 @@ fn output_that_cannot_be_written_is_a_failure() {
     assert_eq!(said.matches("cannot write to standard output").count(), 1, "{said}");
     assert!(said.contains("No space left on device") && said.contains("lost\n"), "{said}");
     assert_eq!(pmixrun(&["-n", "1", "sh", "-c", script]).stderr(full()).status().unwrap().code(), Some(1));
-    // A failure of the job's own counts first.
+    // A failure of the job itself takes precedence.
     let script = "echo lost; exit 3";
     assert_eq!(
         pmixrun(&["-n", "1", "sh", "-c", script]).stdout(full()).stderr(Stdio::null()).status().unwrap().code(),
@@ -363,7 +364,7 @@ fn a_rank_that_a_real_time_signal_kills_has_failed() {
 fn a_launcher_in_the_background_of_a_terminal_goes_on() {
     let tmp = tempfile::tempdir().unwrap();
     let pty = nix::pty::openpty(None, None).unwrap();
-    // Somebody types while the job is in the background; then it is moved to the foreground.
+    // Input arrives while the job is in the background. Then the job moves to the foreground.
     let program = env!("CARGO_BIN_EXE_pmixrun");
     let script = format!(
         "set -m; {program} -n 1 sh -c ': > ready; while test ! -e go; do sleep 0.01; done' & \
@@ -424,7 +425,7 @@ fn a_process_that_the_user_may_not_end_is_named_and_not_waited_for() {
     let output = command.env("TMPDIR", file("files")).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(124), "{said}");
-    assert!(said.contains("lives on: this user may not end it"), "{said}");
+    assert!(said.contains("is still running: this user may not end it"), "{said}");
     assert_eq!(std::fs::read_dir(file("files")).unwrap().count(), 0, "{said}");
     let pid = said.split("process ").nth(1).and_then(|rest| rest.split(' ').next()).expect("a process");
     kill(pid.parse().expect("a number"));

@@ -43,7 +43,7 @@ fn damage_is_told_and_everything_else_too() {
     let tmp = tempfile::tempdir().expect("a temporary directory");
     let file = tmp.path().join("damaged");
     let mut bytes = std::fs::read(golden("job-v2.segment")).expect("the golden file");
-    // The creator: nothing depends on it but the hashes.
+    // Change the creator's name: only the hashes depend on it.
     bytes[200] ^= 1;
     std::fs::write(&file, &bytes).expect("room");
     let output = pmixctl(&[path("inspect"), &file]);

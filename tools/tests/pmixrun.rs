@@ -1,4 +1,4 @@
-//! `pmixrun` from its command line, with programs that know nothing of PMIx.
+//! `pmixrun` from its command line, with programs that do not use PMIx.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Output, Stdio};
@@ -71,7 +71,7 @@ fn input_goes_to_rank_0() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // More than pipes hold.
+    // More than a pipe holds.
     child.stdin.take().unwrap().write_all(&vec![b'x'; 1 << 20]).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(sorted_lines(&output.stdout), ["0 1048576", "1 0", "2 0"]);
@@ -133,7 +133,7 @@ fn signals_are_passed_on() {
 
 #[test]
 fn ranks_end_with_a_launcher_that_is_killed() {
-    // Killed, it leaves its directory behind.
+    // A killed launcher leaves its directory behind.
     let tmp = tempfile::tempdir().unwrap();
     let mut command = pmixrun(&["-n", "1", "sh", "-c", "echo $$; exec sleep 60"]);
     let mut child = command.env("TMPDIR", tmp.path()).stdout(Stdio::piped()).spawn().unwrap();
@@ -149,7 +149,7 @@ fn ranks_end_with_a_launcher_that_is_killed() {
     }
 }
 
-/// Whether a process has ended and only waits to be collected, which in a container may take its time.
+/// Whether a process has ended but has not been reaped. In a container that may take a while.
 fn is_zombie(pid: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z'))

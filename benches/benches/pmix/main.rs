@@ -8,7 +8,8 @@
 //! within a round. `--peer` adds a directory with another release's
 //! `libpmix.so.2`, `--full` runs the jobs of 1,048,576 ranks with the stock library, too, which takes 10 GiB of memory.
 //!
-//! As a test, where cargo does not pass `--bench`, all of it runs with small sizes, and each row must have its figures.
+//! Cargo does not pass `--bench` in a test run. Then everything runs with small sizes, and each row must have its
+//! figures.
 
 mod measure;
 mod report;
@@ -105,7 +106,7 @@ fn main() -> Result<(), Failure> {
         return Err(format!("{}: not measured\n{text}", missing.what).into());
     }
     if options.is_small {
-        // Figures of small sizes say nothing.
+        // Figures of small sizes are not meaningful.
         return Ok(());
     }
     print!("{text}");

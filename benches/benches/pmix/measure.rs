@@ -11,33 +11,39 @@ use crate::results::{Contender, Figure, Results, median};
 use crate::targets::CALLS;
 use crate::turns::{Player, play};
 
-/// How much is measured.
+/// The sizes of the measurements.
 pub struct Sizes {
-    /// Numbers of clients whose wire-up is measured. Repeated within a round, because most of the time is the system's and varies.
+    /// The numbers of clients for which wire-up is measured.
     pub wire_up: &'static [u32],
+    /// The number of repetitions within a round. Most of the measured time is the system's and varies.
     pub repeats: usize,
-    /// Processes that are started for one figure.
+    /// The number of processes started for one figure.
     pub starts: usize,
-    /// Turns that calls of a kind take with the limit and the other libraries, and two threads with each of them alone.
+    /// The number of turns for each kind of call, in alternation with the limit and the other libraries.
     pub turns: usize,
+    /// The number of turns of two threads and of one.
     pub threaded_turns: usize,
-    /// Ranks of a node, among which calls are to take as long.
+    /// The numbers of ranks on a node for which calls should take the same time.
     pub on_node: &'static [u32],
-    /// Clients of each of four servers.
+    /// The number of clients of each of four servers.
     pub clients: u32,
-    /// Values of 4 KiB that each of 32 ranks brings into the fence of 32 MiB.
+    /// The number of values of 4 KiB that each of 32 ranks contributes to the fence of 32 MiB.
     pub values: u32,
-    /// How often in a round that fence is made, with a plain copy behind it, and how often many fences are.
+    /// The number of repetitions of that fence in a round, each followed by a plain copy; also of the sequence of many
+    /// fences.
     pub fence_turns: usize,
-    /// Connections of another user that say nothing while ranks start.
+    /// The number of another user's idle connections while ranks start.
     pub idle: usize,
-    /// Fences one behind the other: the stock library's clients send all they have with each commit, a thousand take it minutes.
+    /// The number of consecutive fences. The stock library's clients send all their values with each commit, so a
+    /// thousand fences take it minutes.
     pub fences: usize,
+    /// The same with the stock library.
     pub stock_fences: usize,
-    /// How often each large job of ours is registered, in turns with the others.
+    /// The number of registrations of each large job with our library, in alternation with the others.
     pub job_turns: usize,
-    /// Nodes of 64 ranks: of the job that is a large one for the stock library, and of the largest.
+    /// The number of nodes of 64 ranks in the job that is large for the stock library.
     pub nodes: u32,
+    /// The number of nodes of 64 ranks in the largest job.
     pub nodes_most: u32,
 }
 
@@ -84,7 +90,7 @@ const PER_NODE: u32 = 64;
 const BATCHES: usize = 64;
 const STOCK_BATCHES: usize = 4;
 
-/// A job of so many nodes, two ranks of which are there.
+/// A job of `nodes` nodes, of which only two ranks run.
 fn large(nodes: u32) -> String {
     format!("--clients 2 --nodes {nodes} --per-node {PER_NODE} --timeout 600")
 }
@@ -102,7 +108,7 @@ fn host(library: &Path, shape: &str, program: &Path, args: &str) -> Result<Strin
     output(&mut hosted(library, shape, program, args))
 }
 
-/// The first rank of a job that is hosted so, which makes calls in turns with others.
+/// Starts a job; its first rank makes calls in turns with other players.
 fn player(contender: &Contender, shape: &str, args: &str) -> Result<Player, Failure> {
     let batches = if contender.is_ours { BATCHES } else { STOCK_BATCHES };
     let args = format!("--turns --cpu 0 {args}");
@@ -120,7 +126,7 @@ pub const BESIDE_IDLE: &str = "PMIx_Init of the slowest of 8 ranks beside idle c
 pub const TO_ALONE: &str = "beside them / without them";
 pub const ON_NODE: &str = "one call among ranks of a node, one peer's keys / among the fewest";
 
-/// Fills caches.
+/// Runs each library once to fill caches.
 pub fn warm_up(contenders: &[Contender]) -> Result<(), Failure> {
     for contender in contenders {
         host(&contender.directory, "--clients 2", &benchmark_program("wire", &[]), "")?;
@@ -128,7 +134,7 @@ pub fn warm_up(contenders: &[Contender]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The limits of the machine, by `benches/programs/limit.c`.
+/// Measures the limits of the machine with `benches/programs/limit.c`.
 pub fn limits(results: &mut Results) -> Result<(), Failure> {
     let said = output(Command::new(benchmark_program("limit", &[])).args(["--cpu", "0"]))?;
     lines(&said, "limit").into_iter().for_each(|(name, fields)| results.add_limit(name, "ns", fields[0]));
@@ -161,8 +167,8 @@ pub fn calls(results: &mut Results, sizes: &Sizes) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Gets of registered and published values of random ranks of a large job, in turns with the limit. Ours only: the stock library takes
-/// longer for this than the rest of a round does.
+/// Gets of registered and published values of random ranks of a large job, in turns with the limit. Measures only our
+/// library: the stock library takes longer for this than for the rest of a round.
 pub fn cold_calls(results: &mut Results, sizes: &Sizes) -> Result<(), Failure> {
     let mut limit =
         Player::start(Command::new(benchmark_program("limit", &[])).args(["--turns", "--cpu", "0"]), BATCHES)?;
@@ -187,7 +193,7 @@ pub fn wire_up(results: &mut Results, sizes: &Sizes, round: usize) -> Result<(),
         (benchmark_program("wire", &[]), benchmark_program("idle", &[]), benchmark_program("idle", &["-DLINKED"]));
     let count = results.contenders.len();
     for &clients in sizes.wire_up {
-        // Until they are ready, and processor time of all: of idle processes, and of ranks.
+        // For idle processes and for ranks: the time until they are ready, and the processor time of all.
         let mut all = vec![[const { Vec::new() }; 4]; count];
         for repeat in 0..sizes.repeats {
             for turn in 0..count {
@@ -266,7 +272,7 @@ pub fn fences(results: &mut Results, sizes: &Sizes, round: usize) -> Result<(), 
             let args = format!("--len 4096 --keys 1 --fences 1 --more {} --copy", sizes.values);
             let volume = fence(&args)?;
             let time = lines(&volume, "fence").first().ok_or("no fence")?.1[0];
-            // All ranks copy at once, and begin when they are woken.
+            // All ranks copy at the same time, starting when they are woken.
             let copies: Vec<_> =
                 lines(&volume, "copy").into_iter().map(|(begun, ended)| (begun.parse(), ended[0])).collect();
             let begun =
@@ -276,7 +282,7 @@ pub fn fences(results: &mut Results, sizes: &Sizes, round: usize) -> Result<(), 
             add("plain copy of what it brings to the 4 nodes".into(), "ms", copy);
             add("32 MiB / plain copy".into(), "times", time / copy);
 
-            // The stock library's take seconds.
+            // The stock library's fences take seconds: measure them once.
             if *is_ours || repeat == 0 {
                 let fences = if *is_ours { sizes.fences } else { sizes.stock_fences };
                 let said = fence(&format!("--fences {fences}"))?;
@@ -327,7 +333,8 @@ impl Bench<'_> {
         for (class, fields) in lines(&said, "threads") {
             figures.push(("throughput of two threads / one", class, "times", fields[0]));
         }
-        // Of all ranks' keys the processor's caches hold fewer, the more there are; of one's as many, always.
+        // With more ranks, the processor's caches hold a smaller part of all ranks' keys. The keys of one rank fit in
+        // any case.
         for (section, to_fewest, peers) in [
             ("one call among ranks of a node, one peer's keys", ON_NODE, "--peers 1"),
             (
@@ -352,7 +359,8 @@ impl Bench<'_> {
     fn exchanges(&self) -> Result<Vec<Figure>, Failure> {
         let mut figures: Vec<Figure> = Vec::new();
         let shape = format!("--servers 4 --clients {}", self.sizes.clients);
-        // Which rank has to wait for a processor, and how long, is chance; the stock library's take seconds.
+        // The time that a rank waits for a processor is random, so repeat. The stock library's runs take seconds:
+        // measure them once.
         let turns = if self.contender.is_ours { self.sizes.repeats } else { 1 };
         let all = (0..turns).map(|_| self.host(&shape, "wire", "--peers")).collect::<Result<Vec<_>, _>>()?;
         let slowest_of = |field| median(&all.iter().map(|all| slowest(all, field)).collect::<Vec<_>>());
@@ -410,7 +418,7 @@ impl Bench<'_> {
                 add("files, per rank", "B", of_host(&said, "stored")? / f64::from(*ranks));
                 let init =
                     lines(&said, "rank").iter().map(|(first, _)| first.parse()).collect::<Result<Vec<f64>, _>>()?;
-                // The kernel may leave both to one processor, and one of them then waits for the other.
+                // The kernel may run both on one processor, so that one waits for the other.
                 let init = init.into_iter().fold(f64::INFINITY, f64::min);
                 add("init", "ms", init);
                 if *ranks == 2 {
@@ -435,7 +443,7 @@ fn output(command: &mut Command) -> Result<String, Failure> {
     Ok(String::from_utf8(ended.stdout)?)
 }
 
-/// Lines that begin with `kind`: the word behind it, and the numbers behind that.
+/// Lines that begin with `kind`: the next word, and the numbers after it.
 fn lines(text: &str, kind: &str) -> Vec<(String, Vec<f64>)> {
     let of_kind = text.lines().filter_map(|line| line.strip_prefix(kind)?.strip_prefix(' '));
     let parts = of_kind.filter_map(|line| {
@@ -446,13 +454,13 @@ fn lines(text: &str, kind: &str) -> Vec<(String, Vec<f64>)> {
     parts.collect()
 }
 
-/// The figure of this name that the first server gives.
+/// The first server's figure of this name.
 fn of_host(text: &str, name: &str) -> Result<f64, Failure> {
     let found = lines(text, "host").into_iter().find(|(known, _)| known == name);
     Ok(found.ok_or_else(|| format!("the host does not say {name}"))?.1[0])
 }
 
-/// The largest of a field of all ranks; the first is the name of the line.
+/// The maximum of a field over all ranks. Field 0 is the name of the line.
 fn slowest(text: &str, field: usize) -> f64 {
     lines(text, "rank").iter().map(|(_, fields)| fields[field - 1]).fold(0.0, f64::max)
 }

@@ -41,7 +41,7 @@ pub fn text(results: &Results, targets: &[Target], rounds: usize) -> String {
     text
 }
 
-/// A figure with the digits that mean something.
+/// Formats a figure with its significant digits.
 fn shown(figure: f64) -> String {
     if figure.is_nan() {
         return "-".into();

@@ -25,7 +25,7 @@ impl Row {
         median(&self.figures[which])
     }
 
-    /// How often the first library's figure is that of another one, within a round.
+    /// The median of the ratio between another library's figure and the first library's in the same round.
     pub fn ratio(&self, which: usize) -> f64 {
         let pairs = self.figures[0].iter().zip(&self.figures[which]);
         median(&pairs.map(|(first, other)| first / other).collect::<Vec<_>>())
@@ -73,7 +73,7 @@ impl Results {
     }
 }
 
-/// No number, of no values.
+/// The median; NaN if there are no values.
 pub fn median(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);

@@ -3,7 +3,7 @@
 use crate::measure::{BESIDE_IDLE, COLD, INIT_TO_FEW, JOB, ON_NODE, REGISTER_TO_READING, Sizes, TO_ALONE};
 use crate::results::Results;
 
-/// Where a figure is to be.
+/// The bound of a figure.
 #[derive(Clone, Copy)]
 pub enum Bound {
     AtMost(f64),
@@ -19,7 +19,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Nothing where there is no figure.
+    /// `None` if there is no figure.
     pub fn is_met(&self) -> Option<bool> {
         let is_met = match self.bound {
             Bound::AtMost(most) => self.figure <= most,
@@ -29,7 +29,7 @@ impl Target {
     }
 }
 
-/// A call, the limit that it is compared with, and how many times that it may take.
+/// A call, the limit with which it is compared, and the largest allowed ratio.
 pub const CALLS: [(&str, &str, f64); 18] = [
     ("own-key", "copy", 1.0),
     ("local-key", "copy", 1.0),
@@ -51,7 +51,7 @@ pub const CALLS: [(&str, &str, f64); 18] = [
     ("resolve-nodes", "list", 2.0),
 ];
 
-/// All of them, for the second library, which is ours.
+/// All targets, for the second library, which is ours.
 pub fn targets(results: &Results, sizes: &Sizes) -> Vec<Target> {
     const OURS: usize = 1;
     let mut targets = Vec::new();

@@ -1,7 +1,7 @@
 //! Programs that measure in turns with each other.
 //!
-//! The machine's speed changes within milliseconds. So programs under comparison alternate in short batches,
-//! and each batch is compared with its neighbours; all programs live at the same time.
+//! The machine's speed changes within milliseconds. So the compared programs all run at the same time, alternate in
+//! short batches, and each batch is compared with its neighbours.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -9,42 +9,42 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use crate::Failure;
 use crate::results::median;
 
-/// A program that makes batches of calls when it is told to: see `benches/programs/turns.h`.
+/// A program that makes batches of calls on request: see `benches/programs/turns.h`.
 pub struct Player {
     child: Child,
-    told: Option<ChildStdin>,
-    said: BufReader<ChildStdout>,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
     batches: usize,
 }
 
 impl Player {
-    /// Starts a program, which is to make so many batches in each turn.
+    /// Starts a program that makes `batches` batches in each turn.
     pub fn start(command: &mut Command, batches: usize) -> Result<Player, Failure> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let told = child.stdin.take();
-        let said = BufReader::new(child.stdout.take().ok_or("no output")?);
-        Ok(Player { child, told, said, batches })
+        let stdin = child.stdin.take();
+        let stdout = BufReader::new(child.stdout.take().ok_or("no output")?);
+        Ok(Player { child, stdin, stdout, batches })
     }
 
-    /// Time of one call in ns, for each batch of a turn; empty where the calls fail.
+    /// Runs one turn. Returns the time of one call in ns for each batch; empty if the calls fail.
     pub fn play(&mut self, name: &str) -> Result<Vec<f64>, Failure> {
-        let told = self.told.as_mut().ok_or("it has ended")?;
-        writeln!(told, "{name} {}", self.batches)?;
+        let stdin = self.stdin.as_mut().ok_or("it has ended")?;
+        writeln!(stdin, "{name} {}", self.batches)?;
         let mut line = String::new();
-        // The host says other things in between.
+        // Skip other output of the host.
         while !line.starts_with("turn ") && !line.starts_with("missing ") {
             line.clear();
-            if self.said.read_line(&mut line)? == 0 {
+            if self.stdout.read_line(&mut line)? == 0 {
                 return Err(format!("{name}: the program has ended").into());
             }
         }
         Ok(line.split_whitespace().skip(2).filter_map(|word| word.parse().ok()).collect())
     }
 
-    /// Waits for the program, which has no more turns.
+    /// Ends the program and waits for it.
     pub fn end(mut self) -> Result<(), Failure> {
-        drop(self.told.take());
-        std::io::copy(&mut self.said, &mut std::io::sink())?;
+        drop(self.stdin.take());
+        std::io::copy(&mut self.stdout, &mut std::io::sink())?;
         let ended = self.child.wait()?;
         if ended.success() { Ok(()) } else { Err(format!("a program that took turns: {ended}").into()) }
     }
@@ -59,7 +59,7 @@ pub struct Played {
     pub to_first: f64,
 }
 
-/// Lets players take turns, each with the named calls; a player whose calls fail has no figures.
+/// Runs the players in turns, each with the named calls. A player whose calls fail gets no figures.
 pub fn play(players: &mut [(&mut Player, &str)], turns: usize) -> Result<Vec<Played>, Failure> {
     let mut all = vec![(Vec::new(), Vec::new()); players.len()];
     for _ in 0..turns {

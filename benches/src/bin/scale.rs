@@ -60,7 +60,7 @@ struct Exchange {
     received: f64,
 }
 
-/// Contributions go up a tree and all of them come down again.
+/// Contributions go up a tree, and the whole data goes down again.
 fn tree(nodes: usize, block: f64, radix: usize, costs: &Costs) -> Exchange {
     let parent = |node: usize| (node - 1) / radix;
     let mut held = vec![block; nodes];
@@ -94,7 +94,8 @@ fn ring(nodes: usize, block: f64, costs: &Costs) -> Exchange {
     Exchange { ns: steps * costs.message(block), sent: steps * block, received: steps * block }
 }
 
-/// In each round a daemon sends all it has, as far as it is wanted, twice as far as in the round before.
+/// Bruck's algorithm: in each round a daemon sends all data that it has and the receiver lacks, to a daemon twice as
+/// far away as in the round before.
 fn bruck(nodes: usize, block: f64, costs: &Costs) -> Exchange {
     let (mut held, mut ns, mut sent) = (1, 0.0, 0.0);
     while held < nodes {
@@ -165,7 +166,7 @@ fn numbers_len(ranks: u32) -> f64 {
     len
 }
 
-/// With the digits that mean something.
+/// Formats a value with its significant digits.
 fn shown(value: f64, units: &[&str], step: f64) -> String {
     let (mut value, mut unit) = (value, 0);
     while value >= step && unit + 1 < units.len() {
@@ -188,7 +189,7 @@ fn bytes(bytes: f64) -> String {
 mod tests {
     use super::*;
 
-    /// One nanosecond a byte, and no latency.
+    /// One nanosecond for each byte, and no latency.
     fn plain() -> Costs {
         let args = ["latency=0", "bandwidth=1"].map(String::from);
         Costs::read(args.into_iter()).expect("costs that there are")
@@ -201,7 +202,8 @@ mod tests {
         assert_eq!(of(ring(4, 10.0, &costs)), (30.0, 30.0, 30.0));
         assert_eq!(of(bruck(4, 10.0, &costs)), (30.0, 30.0, 30.0));
         assert_eq!(of(bruck(5, 10.0, &costs)), (40.0, 40.0, 40.0));
-        // Two children: 10 each come up one after the other, 30 go down to one and then to the other.
+        // Two children: each sends 10 bytes up, one after the other; then 30 bytes go down to each, one after the
+        // other.
         assert_eq!(of(tree(3, 10.0, 2, &costs)), (80.0, 60.0, 30.0));
         assert_eq!(of(tree(1, 10.0, 2, &costs)), (0.0, 0.0, 0.0));
         assert_eq!(numbers_len(1024), (0..1024).map(|rank: u32| rank.to_string().len() + 1).sum::<usize>() as f64);

@@ -32,7 +32,7 @@ pub(super) enum Kind {
     Fence,
     /// Exchange the data of the participants' jobs.
     Connect,
-    /// End what a connect began.
+    /// End a connection that a connect made.
     Disconnect,
     /// Form the group of this name.
     Construct(CString),

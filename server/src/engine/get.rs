@@ -161,7 +161,7 @@ impl Engine {
 
     fn refreshed(&self, peer: PeerId, proc: &Proc) -> Result<Vec<u8>, Status> {
         if !self.reads_all(peer, &proc.nspace) {
-            // Its Get is told whether that is for the host to say.
+            // The Get that follows decides whether to ask the host.
             return Err(Status::ERR_NOT_FOUND);
         }
         let (Some(peer), Some(state)) = (self.peers.get(&peer), self.nspaces.get(&proc.nspace)) else {
@@ -276,8 +276,8 @@ impl Engine {
         proc.rank.is_process() && self.peers.get(&get.peer).is_some_and(is_other)
     }
 
-    /// The job whose data are requested from the host, together with a value of one of its processes: another job than the asker's,
-    /// without data here.
+    /// The job whose data are requested from the host together with a value of one of its processes: a job other than
+    /// the requester's, of which this server has no data.
     fn job_to_ask(&self, proc: &Proc, get: &WaitingGet) -> Option<Proc> {
         let state = self.nspaces.get(&proc.nspace);
         let is_unheard = state.is_none_or(|state| state.foreign && !state.has_data());

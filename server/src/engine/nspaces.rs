@@ -90,7 +90,8 @@ pub(super) struct NspaceState {
     pub complete: bool,
     /// Never registered: a job of other servers, known only from direct modex.
     pub foreign: bool,
-    /// Never registered itself: the job whose registration describes it; it ends with that job.
+    /// For a namespace that was never registered itself: the job whose registration describes it. The namespace ends
+    /// with that job.
     described_by: Option<Nspace>,
     pub clients: BTreeMap<Rank, LocalClient>,
     /// Secrets of processes whose environment was requested before the host registered them.
@@ -396,8 +397,8 @@ impl Engine {
         said.find(|(name, _)| *name == key).map(|(_, value)| value)
     }
 
-    /// Makes the namespace's directory and socket as soon as there is something to read and somebody of this node to read
-    /// it. The directory is the first client's user's; until one is registered, the server's.
+    /// Makes the namespace's directory and socket as soon as it has data and local readers. The user of the first
+    /// registered client owns the directory; until then the server's user does.
     fn open_shared(&mut self, nspace: &Nspace) {
         let Some(state) = self.nspaces.get_mut(nspace).filter(|state| state.complete) else { return };
         let mut clients = state.clients.values().filter(|client| !state.is_guests(client));
@@ -577,7 +578,7 @@ impl Engine {
             self.forget_connection(id);
             self.outputs.push_back(Output::Close(id));
         }
-        // A host may register and forget jobs faster than the server's thread comes to know of them.
+        // A host may register and deregister a job before the server's thread handles the registration.
         let is_its_socket = |output: &Output| matches!(output, Output::Listen(of, _) if of == nspace);
         match self.outputs.iter().position(is_its_socket) {
             Some(at) => drop(self.outputs.remove(at)),

@@ -353,8 +353,8 @@ impl Engine {
         self.tell_host_process(Status::ERR_LOST_CONNECTION, proc, vec![affected]);
     }
 
-    /// Removes a peer from the tables; it is no participant, waiter or receiver any more. Also returns what remains of its
-    /// process, because the client may have been registered again since.
+    /// Removes a peer from all tables: it is no participant, waiter or receiver any more. Also returns the remaining
+    /// state of its process, because the client may have been registered again since.
     pub(super) fn forget_connection(&mut self, id: PeerId) -> Option<(Peer, Left)> {
         let peer = self.peers.remove(&id)?;
         self.gets.forget_peer(id);

@@ -113,7 +113,8 @@ impl Engine {
             return self.reply(id, tag, &InfosReply { status: Status::SUCCESS, infos: Some(infos) });
         }
         if id == PeerId::OWN && form != Form::Infos {
-            // The host itself asks: an upcall would bring nothing new, and could need the very thread that waits for the answer.
+            // The host itself is the requester. An upcall would give no new information, and may need the thread that
+            // waits for the answer.
             let asked = Asked { id, tag, form, asker, queries: left, infos };
             return self.query_answered(asked, UpcallResult::Op(Status::ERR_NOT_SUPPORTED));
         }

@@ -204,7 +204,7 @@ fn the_servers_own_fence_is_published_by_the_thread_that_waits_for_it() {
     server.finalize();
 }
 
-/// The server's thread cannot be told later: it waits for the publisher's thread there and then.
+/// A blocking fence on the server's thread cannot complete later, so it waits for the publisher's thread at once.
 #[test]
 fn the_servers_own_fence_waits_for_a_publication_that_is_under_way() {
     let directory = tempfile::tempdir().unwrap();

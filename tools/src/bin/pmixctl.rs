@@ -98,7 +98,7 @@ fn inspect(paths: &[PathBuf], json: bool, options: &InspectOptions) -> ExitCode 
 fn report_of(path: &Path, options: &InspectOptions) -> std::io::Result<Report> {
     let kind = std::fs::metadata(path)?;
     if kind.is_dir() {
-        // The outer directory of a namespace does as well.
+        // The outer directory of a namespace is accepted, too.
         let inner = path.join("s");
         let is_outer = !path.join("page-0").exists() && inner.join("page-0").exists();
         inspect_directory(if is_outer { &inner } else { path }, options)
@@ -109,12 +109,12 @@ fn report_of(path: &Path, options: &InspectOptions) -> std::io::Result<Report> {
     }
 }
 
-/// Whether a report tells of damage anywhere.
+/// Whether a report contains corruption anywhere.
 fn is_damaged(report: &Report) -> bool {
     match report {
         Report::Map(parts) => parts.iter().any(|(name, part)| match name.as_str() {
             "problem" | "problems" => true,
-            // Below these the names are the job's.
+            // The names below these entries come from the job, so they do not mark corruption.
             "values by row" | "values by rank" | "columns" => false,
             "content hash matches" | "as its entry says" => *part == Report::Bool(false),
             _ => is_damaged(part),
@@ -133,7 +133,7 @@ fn to_json(report: &Report) -> serde_json::Value {
     }
 }
 
-/// Writes to standard output; a reader that went away is no reason to panic.
+/// Writes to standard output. Does not panic if the reader has closed it.
 fn print(text: &str) -> ExitCode {
     match std::io::stdout().write_all(text.as_bytes()) {
         Ok(()) => ExitCode::SUCCESS,

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use pmix_tools::run::{self, args};
 
-/// Prints; a reader that has gone is no failure.
+/// Prints `text`. A reader that has closed stdout is no failure.
 fn print(text: &str) -> ExitCode {
     let mut stdout = io::stdout();
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());

@@ -1,9 +1,9 @@
 //! Directories of killed launchers: the next launcher finds and removes them.
 //!
-//! A name proves nothing: names recur, and other users can choose them. So each launcher holds a lock on a file in
-//! its directory for as long as it lives; the kernel releases the lock with the process, however that ends. The name of the
-//! file holds the machine's boot ID: on a file system that machines share, locks of another machine may not be visible. The file
-//! is empty, because the file system may be full.
+//! A name proves nothing: names recur, and other users can choose them. So each launcher holds a lock on a file in its
+//! directory while it lives. The kernel releases the lock when the process ends, in whichever way. The file's name
+//! contains the machine's boot ID: on a shared file system the locks of another machine may not be visible. The file is
+//! empty, because the file system may be full.
 //!
 //! A launcher may be killed before it has the lock, or the file. So an empty directory and an unlocked file mean a
 //! dead launcher, too. A living launcher that is about to take its lock detects that its directory was removed, and starts
@@ -23,7 +23,7 @@ use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 
 /// Prefix of the names of launchers' directories.
 const PREFIX: &str = "pmixrun.";
-/// The digits that follow.
+/// The number of digits after the prefix.
 const NAME_DIGITS: usize = 16;
 
 /// A random name, so that no other user can create it first.
@@ -32,14 +32,15 @@ pub(super) fn new_name() -> String {
     format!("{PREFIX}{:0NAME_DIGITS$x}", RandomState::new().build_hasher().finish())
 }
 
-/// Shows that the launcher of a directory lives.
+/// The lock that shows that the launcher of a directory lives.
 pub(super) struct Alive {
     _lock: Flock<File>,
     lock_name: String,
 }
 
 impl Alive {
-    /// Begins with the new directory `top`; not where it was taken for a dead launcher's.
+    /// Locks the new directory `top`. `None` if another launcher took it for a dead launcher's directory and removes
+    /// it.
     pub fn begin(top: &Path) -> io::Result<Option<Alive>> {
         let lock_name = lock_name()?;
         let file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(top.join(&lock_name)) {
@@ -61,10 +62,10 @@ impl Alive {
         let _ = fs::remove_dir(top);
     }
 
-    /// Removes the directory `top`. The next launcher removes whatever this one could not.
+    /// Removes the directory `top`. The next launcher removes the rest if this fails.
     pub fn end(&self, top: &Path) -> io::Result<()> {
         match empty(&open(top, OFlag::O_DIRECTORY)?, &self.lock_name) {
-            // Somebody has removed the file with the lock.
+            // Another process has removed the lock file.
             Err(error) if error.kind() == io::ErrorKind::NotFound => fs::remove_dir_all(top),
             Err(error) => Err(error),
             Ok(()) => fs::remove_dir(top),
@@ -84,7 +85,7 @@ pub(super) fn sweep(tmpdir: &Path) {
     }
 }
 
-/// Removes the directory of a launcher that ends just now, which is waited for.
+/// Removes the directory of a launcher that is ending: waits until the launcher releases its lock.
 pub(super) fn remove(top: &Path) {
     if let (Some(tmpdir), Some(name)) = (top.parent(), top.file_name()) {
         // The next launcher tries again, and reports.
@@ -109,13 +110,13 @@ fn remove_left(tmpdir: &Path, name: &OsStr, lock: FlockArg) -> io::Result<()> {
     Ok(unlinkat(&parent, name, UnlinkatFlags::RemoveDir)?)
 }
 
-/// Whether a name is one that [`new_name`] gives.
+/// Whether a name has the form of [`new_name`].
 fn is_ours(name: &OsStr) -> bool {
     let digits = name.to_str().and_then(|name| name.strip_prefix(PREFIX)).unwrap_or_default();
     digits.len() == NAME_DIGITS && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// The lock of a directory whose launcher is dead, so that no other sweeps it meanwhile.
+/// Takes the lock of a dead launcher's directory, so that no other launcher sweeps it at the same time.
 fn lock_of_the_dead(top: &File, lock_name: &str, lock: FlockArg) -> io::Result<Flock<File>> {
     let file = open(&inside(top).join(lock_name), OFlag::O_NONBLOCK)?;
     for (file, is_kind) in [(top, fs::Metadata::is_dir as fn(&fs::Metadata) -> bool), (&file, fs::Metadata::is_file)] {
@@ -140,7 +141,7 @@ fn empty(top: &File, lock_name: &str) -> io::Result<()> {
     fs::remove_file(path.join(lock_name))
 }
 
-/// The path of an open directory, which others cannot make to mean another one.
+/// The path of an open directory. Other users cannot redirect it to another directory.
 fn inside(directory: &File) -> PathBuf {
     format!("/proc/self/fd/{}", directory.as_fd().as_raw_fd()).into()
 }
@@ -160,7 +161,7 @@ mod tests {
 
     use super::*;
 
-    /// A name of ours that ends so.
+    /// A directory name in our form that ends with `end`.
     fn name(end: &str) -> String {
         format!("{PREFIX}{end:0>NAME_DIGITS$}")
     }
@@ -215,12 +216,12 @@ mod tests {
             fs::create_dir(&top).unwrap();
             top
         };
-        // Before it had the file; before it had the lock.
+        // One was killed before it made the file, one before it took the lock.
         let tops = [make(), make()];
         fs::write(tops[1].join(lock_name().unwrap()), "").unwrap();
         sweep(tmpdir.path());
         assert_eq!(fs::read_dir(tmpdir.path()).unwrap().count(), 0);
-        // One that lives makes another directory then.
+        // A living launcher then makes another directory.
         assert!(Alive::begin(&tops[0]).unwrap().is_none());
         let top = make();
         let alive = Alive::begin(&top).unwrap();
@@ -236,7 +237,7 @@ mod tests {
         let top = tempfile::tempdir().unwrap();
         let path = top.path().join(lock_name().unwrap());
         let begin = |top: &Path| Alive::begin(top).map(|alive| alive.is_some());
-        // A file that is there already is no launcher's that begins.
+        // An existing lock file belongs to another launcher.
         fs::write(&path, "").unwrap();
         assert!(begin(top.path()).is_err());
         Alive::undo(top.path());

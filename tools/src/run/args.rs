@@ -29,12 +29,12 @@ The job ends as a whole: what ranks have started is told to end with them, and k
 Standard input goes to rank 0. SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are passed on to all ranks.
 ";
 
-/// Where ranks may run.
+/// The binding of ranks to processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BindTo {
-    /// Anywhere.
+    /// Not bound.
     None,
-    /// Each on its own core.
+    /// Each rank to its own core.
     Core,
 }
 
@@ -56,15 +56,15 @@ pub struct Args {
     pub bind_to: BindTo,
     /// Tag each line of output.
     pub tag_output: bool,
-    /// End the job after so long.
+    /// The job's time limit.
     pub timeout: Option<Duration>,
-    /// Between SIGTERM and SIGKILL.
+    /// The time between SIGTERM and SIGKILL.
     pub grace: Duration,
-    /// Where the job keeps its files.
+    /// The directory for the job's files.
     pub tmpdir: PathBuf,
-    /// Report at the end.
+    /// The form of the report at the end; `None` for no report.
     pub report: Option<Report>,
-    /// Where to, if not to stderr.
+    /// The file of the report; stderr if `None`.
     pub report_to: Option<PathBuf>,
     /// The program.
     pub program: OsString,
@@ -83,14 +83,14 @@ pub enum Command {
     Version,
 }
 
-/// More ranks than this on one node are a mistake.
+/// The most ranks; a larger number is taken for a mistake.
 const RANKS_MAX: u32 = 65_536;
 
 impl Command {
     /// Reads a command line, without the program's own name.
     ///
     /// # Errors
-    /// A message for the user that says what is wrong and what to do about it.
+    /// A message for the user: the mistake and its remedy.
     pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, String> {
         let mut parser = lexopt::Parser::from_args(args);
         let mut ranks = None;

@@ -1,4 +1,4 @@
-//! Which rank runs where on the node.
+//! The binding of ranks to the node's cores.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use pmix_hwloc::{Kind, Machine, bind, processors_of};
 
 use super::args::BindTo;
 
-/// The levels of a locality string with their names there.
+/// The levels of a locality string, with their names in it.
 const LEVELS: [(Kind, &str); 7] = [
     (Kind::MemoryNode, "NM"),
     (Kind::Package, "SK"),
@@ -22,17 +22,17 @@ const LEVELS: [(Kind, &str); 7] = [
 /// Numbers of processors, ascending.
 type Set = Vec<u32>;
 
-/// The node's cores, where ranks are bound to them.
+/// The node's cores and the binding of ranks to them.
 pub(super) struct Binding {
     /// The processors of each object of [`LEVELS`].
     objects: [Vec<Set>; LEVELS.len()],
     slots: u32,
-    /// Cores in the order in which they are given to ranks; empty where ranks run anywhere.
+    /// Cores in the order in which ranks are bound to them; empty if ranks are not bound.
     cores: Vec<Set>,
 }
 
 impl Binding {
-    /// Looks at the node.
+    /// Discovers the node's processors.
     pub fn new(bind_to: BindTo) -> Result<Binding, String> {
         let unread = |status: Status| format!("the node's topology cannot be read by libhwloc.so.15: {status}");
         let machine = Machine::look().map_err(unread)?;
@@ -45,7 +45,7 @@ impl Binding {
         Ok(Binding { objects, slots, cores })
     }
 
-    /// Processing units of the node: as many ranks fit without sharing one.
+    /// The number of the node's processing units, which is the number of ranks that need not share one.
     pub fn slots(&self) -> u32 {
         self.slots
     }
@@ -57,13 +57,13 @@ impl Binding {
         }
     }
 
-    /// The processing units of a rank in hwloc's list form, where it is bound.
+    /// The processing units of a rank in hwloc's list form, if ranks are bound.
     pub fn cpuset_list(&self, rank: u32) -> Option<String> {
         let core = self.core(rank)?;
         Some(ranges(core.iter().map(|number| *number as usize)))
     }
 
-    /// Where a rank is in the node, in the form that MPI libraries compare: levels with the numbers of their objects.
+    /// The locality string of a rank, which MPI libraries compare: levels with the numbers of the rank's objects.
     pub fn locality(&self, rank: u32) -> Option<String> {
         let core = self.core(rank)?;
         let mut text = String::new();
@@ -83,7 +83,7 @@ impl Binding {
         self.core(0).is_some()
     }
 
-    /// Runs `start` while the process `parent`, which has one thread, has the binding of the rank: a child inherits it.
+    /// Binds the single-threaded process `parent` as the rank while `start` runs, so that a child inherits the binding.
     pub fn bound<R>(&self, rank: u32, parent: Pid, start: impl FnOnce() -> R) -> Result<R, String> {
         let Some(core) = self.core(rank) else { return Ok(start()) };
         let failed = |error: &dyn std::fmt::Display| format!("rank {rank} cannot be bound to its core: {error}");
@@ -95,7 +95,7 @@ impl Binding {
     }
 }
 
-/// The part of each core that the launcher itself has.
+/// The part of each core on which the launcher itself may run.
 fn own_cores(cores: Vec<Set>) -> Result<Vec<Set>, String> {
     let own = processors_of(getpid().as_raw())
         .map_err(|status| format!("where this process may run is not known: {status}"))?;

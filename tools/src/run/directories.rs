@@ -1,4 +1,4 @@
-//! The job's directories: where ranks and the server keep files, removed at the end.
+//! The job's directories, in which ranks and the server keep files. They are removed at the end.
 
 use std::fs::DirBuilder;
 use std::io::{self, ErrorKind};
@@ -9,18 +9,18 @@ use std::path::{Path, PathBuf};
 use super::abandoned::{self, Alive};
 use super::watchdog::Watchdog;
 
-/// A directory of the session with one for the job and one for each rank in it.
+/// The session's directory. It contains the job's directory, which contains one for each rank.
 pub(super) struct Directories {
     top: PathBuf,
     job: PathBuf,
-    /// The process that made them removes them; a forked one does not.
+    /// The process that made the directories. Only it removes them, not a forked child.
     owner: u32,
     alive: Alive,
     /// Reserved descriptors and memory, released before the directories are removed.
     room: Option<Room>,
 }
 
-/// Address space, without which a launcher may come to its end, and descriptors.
+/// Reserved memory and descriptors: a launcher that has run out of them must still be able to remove the directories.
 struct Room {
     _space: Vec<u8>,
     _descriptors: Vec<OwnedFd>,
@@ -39,15 +39,15 @@ impl Room {
     }
 }
 
-/// Reading directories takes a buffer of 32 KiB for each level, and the C library asks for its memory in larger pieces.
+/// Reading directories takes a buffer of 32 KiB for each level, and the C library requests memory in larger pieces.
 const ROOM_TO_REMOVE: usize = 512 << 10;
-/// One descriptor for each level, and some for the files there.
+/// One descriptor for each level, and some for files.
 const DESCRIPTORS_TO_REMOVE: usize = 8;
 
-/// How often another name is tried.
+/// The number of names to try.
 const ATTEMPTS: u32 = 100;
 
-/// Makes a directory that is not there yet.
+/// Makes a directory that must not exist yet.
 fn create(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)
 }
@@ -57,7 +57,8 @@ fn refusal(path: &Path, error: &io::Error) -> String {
 }
 
 impl Directories {
-    /// Makes them below `tmpdir`, for this user alone. The watchdog removes them where this process is killed.
+    /// Makes the directories below `tmpdir`, accessible only to this user. The watchdog removes them if this process is
+    /// killed.
     pub fn create(tmpdir: &Path, ranks: u32, watchdog: &Watchdog) -> Result<Directories, String> {
         let tmpdir = std::path::absolute(tmpdir).map_err(|error| format!("{}: {error}", tmpdir.display()))?;
         let owner = std::process::id();
@@ -78,18 +79,18 @@ impl Directories {
         let mut why = None;
         for _ in 0..ATTEMPTS {
             let top = tmpdir.join(abandoned::new_name());
-            // Before it is there, so that it is known whenever this process is killed.
+            // Inform the watchdog before the directory exists: this process may be killed at any time.
             watchdog.guard(&top)?;
             let made = create(&top).and_then(|()| Alive::begin(&top).inspect_err(|_| Alive::undo(&top)));
             match made {
                 Ok(Some(alive)) => return Ok((top, alive)),
-                // It was taken for a dead launcher's before it had its lock.
+                // Another launcher took it for a dead launcher's directory before it was locked.
                 Ok(None) => {}
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => why = Some(error),
                 Err(error) => return Err(refusal(&top, &error)),
             }
         }
-        let why = why.map_or("it is removed whenever it is made".into(), |error| error.to_string());
+        let why = why.map_or("another process removes it each time".into(), |error| error.to_string());
         Err(format!("cannot make the job's directory in {}: {why}", tmpdir.display()))
     }
 
@@ -115,7 +116,7 @@ impl Drop for Directories {
             return;
         }
         self.room = None;
-        // Somebody else may have removed them already.
+        // Another process may have removed them already.
         if let Err(error) = self.alive.end(&self.top)
             && error.kind() != ErrorKind::NotFound
         {

@@ -21,13 +21,14 @@ pub(super) enum Event {
     Connected(u32),
     /// A rank has called finalize.
     Finalized(u32),
-    /// A rank prints by `PMIx_Log`. The call completes when the text is written, so that no rank prints faster than its reader reads.
+    /// A rank prints with `PMIx_Log`. The call completes when the text is written, so that no rank prints faster than
+    /// the reader reads.
     Print(Vec<(Stream, Vec<u8>)>, Completion<Status>),
     /// A rank asks to end the job.
     Abort {
         /// The rank.
         rank: u32,
-        /// The exit status that it wants.
+        /// The requested exit status.
         status: i32,
         /// Its message.
         message: Option<CString>,
@@ -70,7 +71,7 @@ pub(super) struct RunHost {
 }
 
 impl RunHost {
-    /// A host, and where its events come out.
+    /// A host and the receiving end of its events.
     pub fn new() -> Result<(RunHost, Events), String> {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let wake = Arc::new(EventFd::from_flags(flags).map_err(|error| format!("eventfd: {error}"))?);
@@ -80,8 +81,8 @@ impl RunHost {
         Ok((RunHost { sender, wake, published, contexts: AtomicU64::new(1) }, events))
     }
 
-    fn tell(&self, event: Event) {
-        // The launcher ends before its server only when it ends altogether.
+    fn send(&self, event: Event) {
+        // Ignore the error: the launcher's loop ends before the server only when the process ends.
         let _ = self.sender.send(event);
         let _ = self.wake.write(1);
     }
@@ -100,15 +101,15 @@ const DIRECTIVES: [&str; 4] = [keys::USERID, keys::GRPID, keys::RANGE, keys::PER
 const FIRST_READ: u64 = 1;
 
 impl Host for RunHost {
-    // The ranks were registered with their number as their object.
+    // Each rank is registered with its number as its object.
 
     fn client_connected(&self, _proc: &Proc, object: usize, _infos: &[Info]) -> Status {
-        self.tell(Event::Connected(object as u32));
+        self.send(Event::Connected(object as u32));
         Status::SUCCESS
     }
 
     fn client_finalized(&self, _proc: &Proc, object: usize, _done: Completion<Status>) -> Status {
-        self.tell(Event::Finalized(object as u32));
+        self.send(Event::Finalized(object as u32));
         Status::OPERATION_SUCCEEDED
     }
 
@@ -122,10 +123,10 @@ impl Host for RunHost {
         _done: Completion<Status>,
     ) -> Status {
         if procs.iter().any(|proc| proc.rank.is_process()) {
-            // A job of one application stands and falls as a whole.
+            // A job of one application can only be aborted as a whole.
             return Status::ERR_PARAM_VALUE_NOT_SUPPORTED;
         }
-        self.tell(Event::Abort { rank: object as u32, status, message: message.map(CStr::to_owned) });
+        self.send(Event::Abort { rank: object as u32, status, message: message.map(CStr::to_owned) });
         Status::OPERATION_SUCCEEDED
     }
 
@@ -171,7 +172,7 @@ impl Host for RunHost {
         _infos: &[Info],
         _done: Completion<Status>,
     ) -> Status {
-        // All processes are this server's clients, and have had the event.
+        // All processes are this server's clients, and the server has sent them the event.
         Status::OPERATION_SUCCEEDED
     }
 
@@ -216,8 +217,8 @@ impl Host for RunHost {
         if texts.is_empty() {
             return Status::ERR_NOT_SUPPORTED;
         }
-        // The launcher's loop prints: this thread must not wait for the reader.
-        self.tell(Event::Print(texts, done));
+        // The launcher's loop prints, because the server's thread must not wait for the reader.
+        self.send(Event::Print(texts, done));
         Status::SUCCESS
     }
 }

@@ -33,7 +33,7 @@ const EXIT_SETUP: i32 = 125;
 /// Exit status of a successful job whose report could not be written.
 const EXIT_OUTPUT: i32 = 1;
 
-/// Runs a job to its end; gives the exit status.
+/// Runs a job to its end; returns the exit status.
 pub fn run(args: &Args) -> i32 {
     match set_up_and_run(args) {
         Ok(status) => status,
@@ -44,7 +44,7 @@ pub fn run(args: &Args) -> i32 {
     }
 }
 
-/// Whether a write succeeded, or failed only because the reader closed the stream, which is the reader's choice.
+/// Whether a write succeeded, or failed only because the reader has closed the stream.
 pub fn is_written(written: &io::Result<()>) -> bool {
     written.as_ref().err().is_none_or(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
@@ -57,10 +57,10 @@ pub fn complain(message: &str) {
 fn set_up_and_run(args: &Args) -> Result<i32, String> {
     let path = ranks::find_program(&args.program)?;
     let program = Program { path, name: args.program.clone(), args: args.args.clone() };
-    // Ends with this function, when nothing is left that it guards.
+    // Dropped at the end of this function, after everything that it guards.
     let watchdog = Watchdog::begin(&program)?;
     let binding = Binding::new(args.bind_to)?;
-    // From here on a signal ends the job and not the launcher, which has to clean up.
+    // From here on a signal ends the job, not the launcher, because the launcher must clean up.
     let signals = supervise::block_signals()?;
     let directories = Directories::create(&args.tmpdir, args.ranks, &watchdog)?;
     let job = Job::new(args, &binding, &directories)?;
@@ -92,7 +92,7 @@ fn check(what: &str, status: Status) -> Result<(), String> {
     }
 }
 
-/// A namespace from text that is known to be short.
+/// A namespace from a text that is short enough.
 fn nspace(text: String) -> Result<Nspace, String> {
     Nspace::new(&text).map_err(|error| format!("namespace {text}: {error}"))
 }

@@ -1,4 +1,5 @@
-//! Output of ranks: passed on in whole lines, so that ranks do not mix within one, and without waiting for the reader.
+//! Output of ranks. It is forwarded in whole lines, so that the output of ranks does not mix within a line, and without
+//! blocking on the reader.
 
 use std::io::{Stderr, Stdout, stderr, stdout};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -8,7 +9,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::write;
 
-/// Which of a rank's streams.
+/// An output stream of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stream {
     /// Standard output.
@@ -23,11 +24,11 @@ pub(super) struct Lines {
     pending: Vec<u8>,
 }
 
-/// A line longer than this is passed on in parts.
+/// A longer line is forwarded in parts.
 const LINE_LEN_MAX: usize = 1 << 16;
 
 impl Lines {
-    /// The lines of one stream of a rank, tagged or as they are.
+    /// The lines of one stream of a rank, tagged or unchanged.
     pub fn new(rank: u32, stream: Stream, tagged: bool) -> Lines {
         let name = match stream {
             Stream::Out => "stdout",
@@ -37,7 +38,7 @@ impl Lines {
         Lines { tag, pending: Vec::new() }
     }
 
-    /// Takes bytes; the whole lines among them are returned, ready to be written.
+    /// Takes bytes; returns the whole lines, ready to be written.
     pub fn take(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.pending.extend_from_slice(bytes);
         let end = match self.pending.iter().rposition(|byte| *byte == b'\n') {
@@ -50,7 +51,7 @@ impl Lines {
         self.tagged(&lines)
     }
 
-    /// The rest at the end of the stream, completed to a line where lines are tagged.
+    /// The rest at the end of the stream; if lines are tagged, with a newline added.
     pub fn finish(&mut self) -> Vec<u8> {
         let mut rest = std::mem::take(&mut self.pending);
         if !rest.is_empty() && !self.tag.is_empty() {
@@ -77,19 +78,19 @@ pub(super) struct Sink {
     queue: Vec<u8>,
     /// Bytes at the front of `queue` that are written.
     written: usize,
-    /// The reader has closed it.
+    /// The reader has closed the stream.
     closed: bool,
-    /// Why it takes nothing any more, where that is no reader's choice; and whether somebody was told.
+    /// The error of the first failed write, other than a closed reader, and whether it has been reported.
     failure: Option<(Errno, bool)>,
 }
 
-/// With more than this queued, ranks are not asked for more.
+/// If more is queued, no more output is read from ranks.
 const QUEUE_LEN_MAX: usize = 1 << 18;
-/// `PIPE_BUF`: a pipe that polls as writable takes so much at once.
+/// `PIPE_BUF`: a pipe that polls as writable accepts a write of this length without blocking.
 const WRITE_LEN_MAX: usize = 4096;
 
 impl Sink {
-    /// The launcher's stream of a kind.
+    /// A sink for one of the launcher's streams.
     pub fn new(stream: Stream) -> Sink {
         Sink { stream, queue: Vec::new(), written: 0, closed: false, failure: None }
     }
@@ -126,7 +127,8 @@ impl Sink {
                 Err(Errno::EAGAIN) => break,
                 Err(error) => {
                     self.written = self.queue.len();
-                    // A pipe without a reader ends the ranks as it would without us; a full disk would not.
+                    // A closed pipe ends the ranks, as it would without a launcher. Any other error, for example a full
+                    // disk, is reported.
                     match error {
                         Errno::EPIPE => self.closed = true,
                         error => self.failure = Some((error, false)),
@@ -141,28 +143,28 @@ impl Sink {
         }
     }
 
-    /// Whether something is left to be written.
+    /// Whether output waits to be written.
     pub fn is_waiting(&self) -> bool {
         self.written < self.queue.len()
     }
 
-    /// Whether ranks have to wait with more.
+    /// Whether too much is queued to read more from ranks.
     pub fn is_full(&self) -> bool {
         self.queue.len() - self.written > QUEUE_LEN_MAX
     }
 
-    /// Whether something could not be written.
+    /// Whether a write failed.
     pub fn has_failed(&self) -> bool {
         self.failure.is_some()
     }
 
-    /// Why something could not be written, for once.
-    pub fn failure_to_tell(&mut self) -> Option<Errno> {
-        let (error, is_told) = self.failure.as_mut()?;
-        (!std::mem::replace(is_told, true)).then_some(*error)
+    /// The error of a failed write, returned once so that it is reported once.
+    pub fn unreported_failure(&mut self) -> Option<Errno> {
+        let (error, is_reported) = self.failure.as_mut()?;
+        (!std::mem::replace(is_reported, true)).then_some(*error)
     }
 
-    /// Whether the reader has closed it.
+    /// Whether the reader has closed the stream.
     pub fn is_closed(&self) -> bool {
         self.closed
     }

@@ -21,7 +21,7 @@ pub(super) struct WaitingLookup {
     pub done: Lookup,
 }
 
-/// A value that was published.
+/// A published value.
 struct Item {
     publisher: Proc,
     value: Value,
@@ -30,7 +30,7 @@ struct Item {
     bytes: usize,
 }
 
-/// How much a process has published.
+/// The amount that a process has published.
 #[derive(Default)]
 struct Share {
     values: usize,
@@ -49,7 +49,7 @@ impl Published {
     /// Adds values: all of them, or none.
     ///
     /// # Errors
-    /// `ERR_DUPLICATE_KEY`; `ERR_OUT_OF_RESOURCE` where the process would exceed its limits.
+    /// `ERR_DUPLICATE_KEY`; `ERR_OUT_OF_RESOURCE` if the process would exceed its limits.
     pub fn add<'a>(
         &mut self,
         publisher: &Proc,
@@ -63,7 +63,7 @@ impl Published {
         let share = self.shares.entry(publisher.clone()).or_default();
         let (mut items, mut bytes_all) = (Vec::new(), share.bytes);
         for (key, value) in values {
-            // A copy of its own: as it came, a value may hold the memory of the whole message.
+            // Store a copy: the received value may keep the memory of the whole message.
             let packed = pack_stored(value)?;
             let bytes = key.as_bytes().len() + packed.len();
             bytes_all += bytes;
@@ -81,7 +81,7 @@ impl Published {
         Ok(())
     }
 
-    /// Unpublishes values of a process: those of `keys`, or all where `keys` is empty.
+    /// Unpublishes values of a process: those of `keys`, or all if `keys` is empty.
     pub fn remove(&mut self, publisher: &Proc, keys: &[Key]) {
         let gone: Vec<Key> = match keys {
             [] => self
@@ -107,12 +107,12 @@ impl Published {
         }
     }
 
-    /// Whether all of `keys` are there.
+    /// Whether all of `keys` are published.
     pub fn has_all(&self, keys: &[Key]) -> bool {
         keys.iter().all(|key| self.values.contains_key(key))
     }
 
-    /// Has a lookup wait.
+    /// Adds a waiting lookup.
     pub fn wait(&mut self, lookup: WaitingLookup) {
         self.waiting.push(lookup);
     }
@@ -140,7 +140,7 @@ impl Published {
         ready.into_iter().map(|lookup| (lookup.done, self.read(&lookup.keys))).collect()
     }
 
-    /// The lookups whose time-out has passed, and the time of the next one.
+    /// Removes and returns the lookups whose time limit has passed; also returns the next time limit.
     pub fn expire(&mut self, now: Instant) -> (Vec<Lookup>, Option<Instant>) {
         let is_late = |lookup: &WaitingLookup| lookup.deadline.is_some_and(|deadline| deadline <= now);
         let (late, waiting): (Vec<_>, Vec<_>) = std::mem::take(&mut self.waiting).into_iter().partition(is_late);

@@ -13,12 +13,12 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::Pid;
 
-/// The program of the ranks. The watchdog is forked after it is known, so it is never sent.
+/// The program of the ranks. The watchdog is forked after this is determined, so no message carries it.
 #[derive(Clone)]
 pub(super) struct Program {
     /// The program's file.
     pub path: PathBuf,
-    /// Its name as its ranks see it.
+    /// Its name, as ranks get it in `argv[0]`.
     pub name: OsString,
     /// Its arguments.
     pub args: Vec<OsString>,
@@ -27,7 +27,7 @@ pub(super) struct Program {
 /// The program's file, searched in `PATH` unless its name contains a directory.
 ///
 /// # Errors
-/// A message for the user that says what is wrong.
+/// A message for the user.
 pub(super) fn find_program(program: &OsStr) -> Result<PathBuf, String> {
     let shown = program.to_string_lossy();
     if program.as_encoded_bytes().contains(&b'/') {
@@ -52,29 +52,29 @@ pub(super) fn find_program(program: &OsStr) -> Result<PathBuf, String> {
     })
 }
 
-/// Whether a variable belongs to the PMIx server of an outer launcher, inside which this one runs. A client would use
-/// it; variables that users set to configure the library are passed on.
+/// Whether a variable belongs to the PMIx server of an outer launcher. A client would use it, so ranks do not get it.
+/// Ranks do get the variables with which users configure the library.
 fn is_foreign(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
     name.starts_with(b"PMIX_") && !name.starts_with(b"PMIX_MCA_") && name != b"PMIX_DSTORE_SHM"
 }
 
-/// Raises the limit of descriptors where it is too low for the pipes and connections of so many ranks. The ranks
-/// are not this process's children and keep their limit.
+/// Raises the limit of descriptors if it is too low for the pipes and connections of this many ranks. The ranks are not
+/// children of this process, so they keep their limit.
 pub(super) fn allow_descriptors(ranks: u32) {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
     let needed = (64 + 5 * rlim_t::from(ranks)).min(hard);
     if soft < needed {
-        // Where it cannot be raised, the rank that finds no descriptor tells.
+        // If this fails, starting the rank that gets no descriptor reports an error.
         let _ = setrlimit(Resource::RLIMIT_NOFILE, needed, hard);
     }
 }
 
-/// Starts a rank in a process group of its own, which ends with the calling process. Its streams are the
-/// three given ones, standard input first, and no other descriptor is inherited.
+/// Starts a rank in a process group of its own. The rank is killed when the calling process ends. Its streams are the
+/// three given ones; it inherits no other descriptor.
 ///
 /// # Errors
-/// Why the program cannot be started.
+/// A message with the reason why the program cannot be started.
 pub(super) fn start(
     program: &Program,
     env: Vec<(String, String)>,
@@ -89,16 +89,17 @@ pub(super) fn start(
         command.env_remove(name);
     });
     command.envs(env);
-    // MPI libraries do not take an unknown launcher's word that they were launched; this one they take (see the docs).
+    // MPI libraries check the variables of known launchers to find out whether they were launched. They accept this one
+    // (see the docs).
     command.env("JSM_JSRUN_PORT", "pmixrun");
     command.stdin(stdin.map_or_else(Stdio::null, Stdio::from)).stdout(stdout).stderr(stderr);
-    // SAFETY: between fork and exec only async-signal-safe system calls are made: sigprocmask, prctl, getppid. The closure
-    // allocates nothing and takes no lock.
+    // SAFETY: between fork and exec the closure makes only async-signal-safe system calls: sigprocmask, prctl, getppid.
+    // It allocates nothing and takes no lock.
     unsafe {
         command.pre_exec(move || {
             SigSet::empty().thread_set_mask()?;
             prctl::set_pdeathsig(Signal::SIGKILL)?;
-            // The parent may have gone before the request was made.
+            // The parent may have ended before prctl was called.
             if nix::unistd::getppid() == parent { Ok(()) } else { Err(nix::errno::Errno::ESRCH.into()) }
         });
     }

@@ -10,20 +10,20 @@ use serde_json::json;
 
 use super::args::{Args, Report};
 
-/// How a job ended.
+/// The result of a job.
 #[derive(Debug, Default)]
 pub(super) struct Ended {
     /// The launcher's exit status.
     pub exit_status: i32,
-    /// From the first fork to the end of the last rank.
+    /// The time from the first fork to the end of the last rank.
     pub runtime: Duration,
-    /// From the first fork to the last one.
+    /// The time from the first fork to the last one.
     pub forked: Duration,
     /// The PMIx libraries that ranks had mapped when they connected, with the number of ranks.
     pub libraries: BTreeMap<String, u32>,
 }
 
-/// Prints or writes the report. Tells whether that went well.
+/// Prints or writes the report. Returns whether that succeeded.
 pub(super) fn print(args: &Args, stats: &Stats, ended: &Ended) -> bool {
     let text = match args.report {
         Some(Report::Json) => as_json(args, stats, ended),

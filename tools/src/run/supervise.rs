@@ -1,4 +1,4 @@
-//! The life of a job: starting its ranks, forwarding input and output, ending it as a whole.
+//! Runs a job: starts its ranks, forwards input and output, and ends the job as a whole.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IsTerminal;
@@ -26,21 +26,21 @@ use super::ranks;
 use super::report::Ended;
 use super::watchdog::{News, Watchdog};
 
-/// Exit status of a job that took too long, as of `timeout(1)`.
+/// Exit status of a job that exceeded its time limit, as of `timeout(1)`.
 const EXIT_TIMEOUT: i32 = 124;
-/// How long an abort waits for news of a rank that was killed: MPI ranks abort when they hear that another one has
-/// died, which may be before the launcher is told so.
+/// The delay before an abort takes effect. MPI ranks abort when they learn that another rank has died. The launcher may
+/// learn of that death later, and should report it as the cause.
 const ABORT_DELAY: Duration = Duration::from_millis(100);
-/// Ranks that the watchdog is asked for before it has said that the first of them has started.
+/// The most ranks that are requested from the watchdog before it confirms the start of the first of them.
 const STARTS_AHEAD: usize = 8;
-/// Signals that are passed on to the ranks.
+/// Signals that are forwarded to the ranks.
 const FORWARDED: [Signal; 6] =
     [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2];
-/// Bytes moved at once, so that a rank that never stops printing keeps the launcher from nothing.
+/// Bytes moved at once. The limit keeps a rank that never stops printing from starving the launcher's other work.
 const CHUNK: usize = 1 << 16;
-/// How often is looked whether a terminal is ours to read from: nothing tells of that.
+/// The interval at which the launcher checks whether it is in the foreground of its terminal. No event reports that.
 const FOREGROUND_CHECK: Duration = Duration::from_millis(200);
-/// Bytes that a pipe may still hold when the rank that wrote to it has ended.
+/// The most bytes that a pipe may still hold after its rank has ended.
 const PIPE_LEN_MAX: usize = 1 << 20;
 
 /// One of a rank's output streams while it is open.
@@ -71,7 +71,7 @@ enum Source {
     Sink(Stream),
 }
 
-/// An abort that a rank has called and that is not complete.
+/// An abort that a rank has called and that has not taken effect yet.
 struct PendingAbort {
     until: Instant,
     rank: usize,
@@ -89,23 +89,23 @@ struct Supervisor<'a> {
     signals: SignalFd,
     events: Events,
     ranks: Vec<RankState>,
-    /// Rank 0's standard input, while somebody may read it.
+    /// The pipe to rank 0's standard input, while it is open.
     rank_stdin: Option<OwnedFd>,
-    /// Input that was read for it and is not written yet.
+    /// Input for rank 0 that is not written yet.
     stdin_pending: Vec<u8>,
     stdin_open: bool,
-    /// Our standard input is a terminal, which another process group may be reading.
+    /// Whether our standard input is a terminal, which another process group may be reading.
     stdin_is_terminal: bool,
-    /// Nothing of the job lives any more.
+    /// All processes of the job have ended.
     is_over: bool,
-    /// The job's exit status, once something has gone wrong.
+    /// The job's exit status, after the first failure.
     failure: Option<i32>,
-    /// A rank's wish to abort, while it is not known whether it only follows another rank's death.
+    /// A rank's abort, while it may still be only the consequence of another rank's death.
     abort: Option<PendingAbort>,
-    /// When ranks that were told to end are killed.
+    /// The time at which ranks that were sent SIGTERM are killed.
     kill_at: Option<Instant>,
     timeout_at: Option<Instant>,
-    /// Deadline for forwarding output once the job was ended from outside.
+    /// Deadline for forwarding output after a signal or the time limit has ended the job.
     write_until: Option<Instant>,
     libraries: BTreeMap<String, u32>,
     /// Texts of `PMIx_Log` that wait because too much output is queued.
@@ -115,7 +115,7 @@ struct Supervisor<'a> {
 /// A text to print, and the completion of the call that asked for it.
 type Held = (Vec<(Stream, Vec<u8>)>, Completion<Status>);
 
-/// Blocks the signals that the launcher takes from a descriptor; gives the descriptor.
+/// Blocks the signals that the launcher reads from a descriptor; returns the descriptor.
 pub(super) fn block_signals() -> Result<SignalFd, String> {
     let mut mask = SigSet::empty();
     FORWARDED.iter().for_each(|signal| mask.add(*signal));
@@ -127,7 +127,7 @@ pub(super) fn block_signals() -> Result<SignalFd, String> {
     Ok(signals)
 }
 
-/// Starts the ranks and stays with them until the last one has ended.
+/// Starts the ranks and supervises them until the last one has ended.
 pub(super) fn supervise(
     args: &Args,
     watchdog: &Watchdog,
@@ -177,15 +177,16 @@ pub(super) fn supervise(
 }
 
 impl Supervisor<'_> {
-    /// Starts the ranks. The watchdog is asked for a few at a time, or each would wait until both processes have had their turn
-    /// among the ranks that run already; where ranks are bound the watchdog is itself bound as each of them, one by one.
+    /// Starts the ranks. A few are requested from the watchdog at a time. Otherwise each start would wait until the
+    /// scheduler has run both processes, among the ranks that already run. With binding, ranks are started one by one,
+    /// because the watchdog itself is bound as each of them.
     fn start(&mut self, binding: &Binding) -> Result<(), String> {
         ranks::allow_descriptors(self.args.ranks);
         let ahead_max = if binding.is_bound() { 0 } else { STARTS_AHEAD };
         let mut asked = VecDeque::new();
         for rank in 0..self.args.ranks {
             binding.bound(rank, self.watchdog.pid(), || {
-                asked.push_back(self.ask_for(rank)?);
+                asked.push_back(self.request_start(rank)?);
                 if asked.len() > ahead_max { self.has_started(&mut asked) } else { Ok(()) }
             })??;
         }
@@ -195,15 +196,15 @@ impl Supervisor<'_> {
         Ok(())
     }
 
-    /// Has the watchdog start a rank; gives its output streams.
-    fn ask_for(&mut self, rank: u32) -> Result<Vec<Output>, String> {
+    /// Requests the start of a rank from the watchdog; returns the rank's output streams.
+    fn request_start(&mut self, rank: u32) -> Result<Vec<Output>, String> {
         let words = |error: std::io::Error| format!("no pipes for a rank: {error}");
         let proc = Proc::new(self.nspace.clone(), Rank(rank));
         let env =
             self.server.setup_fork(&proc).map_err(|status| format!("no environment for rank {rank}: {status}"))?;
-        // Our own names, all of them UTF-8, and paths that the watchdog shows as well as it can.
+        // The names are our own and UTF-8. Paths that are not UTF-8 are converted with loss.
         let env = env.into_iter().map(|(name, value)| (name, value.to_string_lossy().into_owned())).collect();
-        // Rank 0 has an input.
+        // Only rank 0 has a standard input.
         let stdin = (rank == 0).then(std::io::pipe).transpose().map_err(words)?;
         let stdout = std::io::pipe().map_err(words)?;
         let stderr = std::io::pipe().map_err(words)?;
@@ -220,7 +221,7 @@ impl Supervisor<'_> {
         Ok(outputs.map(|(fd, stream)| Output { fd, stream, lines: lines(stream) }).into())
     }
 
-    /// The first of the requested ranks has started.
+    /// Waits until the first of the requested ranks has started.
     fn has_started(&mut self, asked: &mut VecDeque<Vec<Output>>) -> Result<(), String> {
         let pid = self.watchdog.started()?;
         let outputs = asked.pop_front().unwrap_or_default();
@@ -229,11 +230,11 @@ impl Supervisor<'_> {
     }
 
     fn run(&mut self) {
-        // A rank that this user may not signal is not waited for once the job is over.
+        // When the job is over, do not wait for a rank that this user may not signal.
         while !self.is_over && self.ranks.iter().any(|rank| rank.running) {
             self.turn();
         }
-        // Descendants of the ranks end with them, and have the same time for it.
+        // Descendants of the ranks get the rest of the ranks' time to end.
         let kill_at = self.kill_at.take().map(|at| at.saturating_duration_since(Instant::now()));
         self.watchdog.finish(kill_at.unwrap_or(self.args.grace));
         while !self.is_over {
@@ -266,14 +267,14 @@ impl Supervisor<'_> {
             }
             self.stdout.flush();
             self.stderr.flush();
-            self.tell_lost_output();
+            self.report_lost_output();
         }
     }
 
-    /// Tells once of each of our streams that it takes nothing any more.
-    fn tell_lost_output(&mut self) {
+    /// Reports a failed write once for each of our streams.
+    fn report_lost_output(&mut self) {
         for (stream, name) in [(Stream::Out, "standard output"), (Stream::Err, "standard error")] {
-            if let Some(error) = self.sink(stream).failure_to_tell() {
+            if let Some(error) = self.sink(stream).unreported_failure() {
                 self.say(&format!("cannot write to {name}: {error}; what the ranks print there from here on is lost"));
             }
         }
@@ -305,9 +306,10 @@ impl Supervisor<'_> {
         self.stdin_open && self.rank_stdin.is_some() && self.stdin_pending.is_empty()
     }
 
-    /// Not in the background of a terminal: input there is for the foreground job.
+    /// Whether the launcher may read its input. In the background of a terminal it may not: the input is for the
+    /// foreground job.
     fn may_read_stdin(&self) -> bool {
-        // One that does not control our session tells of no group, and is anybody's to read.
+        // A terminal that does not control our session has no foreground group, and any process may read it.
         !self.stdin_is_terminal || tcgetpgrp(std::io::stdin()).map_or(true, |group| group == getpgrp())
     }
 
@@ -335,7 +337,7 @@ impl Supervisor<'_> {
             }
         }
         self.print_held(false);
-        self.tell_lost_output();
+        self.report_lost_output();
         let now = Instant::now();
         if self.abort.as_ref().is_some_and(|abort| abort.until <= now) {
             self.finish_abort();
@@ -406,14 +408,14 @@ impl Supervisor<'_> {
                 }
             }
             News::Unreachable(pid) => {
-                self.say(&format!("process {pid} lives on: this user may not end it"));
+                self.say(&format!("process {pid} is still running: this user may not end it"));
             }
             News::Over => self.is_over = true,
             News::Lost => self.watchdog_is_lost(),
         }
     }
 
-    /// The watchdog was killed, and the ranks with it. Their descendants are this process's children now.
+    /// Handles the death of the watchdog, and of the ranks with it. Their descendants are now this process's children.
     fn watchdog_is_lost(&mut self) {
         let pid = self.watchdog.pid();
         self.fail(1, &format!("process {pid}, which started the ranks, is gone"));
@@ -435,7 +437,7 @@ impl Supervisor<'_> {
             return self.watchdog.signal_ranks(signal);
         }
         if self.failure.is_some() && signal == Signal::SIGINT {
-            // Asked a second time, or while the job is ending anyway.
+            // This is the second request, or the job is ending already.
             return self.watchdog.signal_all(Signal::SIGKILL);
         }
         self.say(&format!("{signal}: ending the job"));
@@ -466,7 +468,7 @@ impl Supervisor<'_> {
                 Event::Print(texts, done) => self.held.push((texts, done)),
                 Event::Abort { rank, status, message } => {
                     let said = message.map_or(String::new(), |text| format!(": {}", text.to_string_lossy()));
-                    // An abort must not exit with a status that a shell reads as success.
+                    // An aborted job must not exit with a status that a shell reads as success.
                     let status = if status & 0xff == 0 { 1 } else { status & 0xff };
                     let what = format!("{} called abort with status {status}{said}", self.name(rank as usize));
                     let until = Instant::now() + ABORT_DELAY;
@@ -492,7 +494,7 @@ impl Supervisor<'_> {
     fn rank_ended(&mut self, index: usize, status: ExitStatus) {
         self.ranks[index].running = false;
         self.pass_output(index, PIPE_LEN_MAX);
-        // Its finalize may have been told since the events were last taken.
+        // An event of its finalize may have arrived since events were last taken.
         self.take_events();
         let killed = status.signal();
         if self.abort.as_ref().is_some_and(|abort| killed.is_none() || abort.rank == index) {
@@ -507,7 +509,7 @@ impl Supervisor<'_> {
             (Some(0), _) => {}
             (_, Some(number)) => {
                 let name = Signal::try_from(number).map_or("real-time", Signal::as_str);
-                // Its server has not heard of a rank that did not come so far.
+                // A rank that ends before it connects is unknown to its server.
                 let when = if state.connected { "" } else { " before it was connected (PMIx_Init)" };
                 self.fail(128 + number, &format!("{who} was killed by signal {number} ({name}){when}"));
             }
@@ -520,7 +522,7 @@ impl Supervisor<'_> {
         self.server.deregister_client(&Proc::new(self.nspace.clone(), Rank(index as u32)), None);
     }
 
-    /// The abort that a rank asked for is the first failure, if there has been none.
+    /// Makes a pending abort the job's failure, if there is none yet.
     fn finish_abort(&mut self) {
         if let Some(abort) = self.abort.take() {
             self.fail(abort.status, &abort.what);
@@ -531,7 +533,8 @@ impl Supervisor<'_> {
         format!("rank {rank} (pid {})", self.ranks[rank].pid)
     }
 
-    /// The job has failed: the first failure is told and decides the exit status; the other ranks are told to end.
+    /// Handles a failure of the job. The first failure is reported and decides the exit status; the other ranks get
+    /// SIGTERM.
     fn fail(&mut self, status: i32, what: &str) {
         if self.failure.is_some() {
             return;
@@ -561,7 +564,8 @@ impl Supervisor<'_> {
                         passed += len;
                         sink.write(&output.lines.take(&buffer[..len]));
                         if sink.is_closed() {
-                            // The reader of our output has closed it; the rank gets SIGPIPE or EPIPE as it would without us.
+                            // The reader of our output has closed it. Close the rank's pipe: the rank gets SIGPIPE or
+                            // EPIPE, as it would without us.
                             return false;
                         }
                     }
@@ -587,7 +591,7 @@ impl Supervisor<'_> {
         match read(std::io::stdin().as_fd(), &mut buffer) {
             // Our parent may have made our standard input non-blocking.
             Err(Errno::EAGAIN | Errno::EINTR) => {}
-            // We are in the background since we looked.
+            // The launcher has moved to the background since the check.
             Err(Errno::EIO) if !self.may_read_stdin() => {}
             Ok(0) | Err(_) => {
                 // Rank 0 sees the end of its input.

@@ -165,7 +165,7 @@ impl PageMap {
     /// Maps a page read-only and checks its header: magic, version, number.
     ///
     /// # Errors
-    /// `Err(Ok(what))` for a wrong header, `Err(Err(error))` for an error of the kernel.
+    /// `Err(Ok(field))` for a wrong header field, `Err(Err(error))` for an error of the kernel.
     pub(crate) fn open(file: &File, number: u64) -> Result<PageMap, Result<&'static str, std::io::Error>> {
         let len = file.metadata().map_err(Err)?.len();
         if len != PAGE_LEN as u64 {
@@ -204,13 +204,13 @@ impl PageMap {
         u64::from_le(self.memory.count().load(Ordering::Acquire))
     }
 
-    /// The same, but a torn word, which the server is just writing, is read again.
+    /// As [`PageMap::count`], but reads a torn word, which the server is just writing, again.
     ///
     /// The server may be preempted while it writes the word, for longer than this function retries. Giving up is safe
-    /// nevertheless. A torn word is no number ([`count_of`]), so no entry is read because of it. A process that waits for a value
-    /// is told by the server after the count was written, so the entries of the torn count are not due yet. The reader treats the
-    /// word as corrupt: from then on it asks the server about each miss. The finished word differs from the torn one, so that the
-    /// next look-up reads the entries.
+    /// nevertheless. A torn word is no number ([`count_of`]), so no entry is read because of it. The server notifies a
+    /// process that waits for a value only after it has written the count, so the entries of the torn count are not due
+    /// yet. The reader treats the word as corrupt: from then on it asks the server about each miss. The finished word
+    /// differs from the torn one, so that the next look-up reads the entries.
     pub(crate) fn whole_count(&self) -> u64 {
         /// Number of reads; they take longer than writing a word.
         const LOOKS: usize = 1000;

@@ -9,7 +9,7 @@ use super::toc::Extent;
 /// Why a read of a segment has no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Miss {
-    /// There is no such value, as intact tables show.
+    /// There is no value: the tables that were read are intact and do not list it.
     Absent,
     /// A byte that was read on the way is corrupt.
     Damaged,

@@ -118,7 +118,7 @@ pub struct LiveSegment {
 
 /// The directory of one namespace, owned by the server.
 ///
-/// Dropping it retires the namespace: readers are told, and our own files and directories are removed.
+/// Dropping it retires the namespace: marks the page as retired for readers, and removes our own files and directories.
 pub struct Publisher {
     nspace: Nspace,
     tmpdir: OwnedFd,
@@ -486,7 +486,7 @@ fn unused_name(nspace: &Nspace) -> String {
 /// Makes a directory and opens it; nothing is left behind on failure.
 fn make_directory(parent: &OwnedFd, name: &str, mode: u32) -> Result<(OwnedFd, FileId), Errno> {
     file_ban::check();
-    // 0700 first, whatever the mode: no other user can enter before the directory is complete.
+    // Start with mode 0700 in any case, so that no other user can enter before the directory is complete.
     mkdirat(parent, name, Mode::from_bits_truncate(0o700))?;
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let made = openat(parent, name, flags, Mode::empty()).and_then(|fd| {

@@ -55,7 +55,7 @@ const BYTES: u64 = 4;
 /// [`FastValue`] as an enum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FastResult<'a> {
-    /// There is no such value, as intact tables show.
+    /// There is no value: the tables that were read are intact and do not list it.
     Absent,
     /// Only the slow path can find the value.
     NeedSlowPath,
@@ -66,7 +66,7 @@ pub enum FastResult<'a> {
         /// The bytes of the C type, little-endian, zero-extended.
         bits: u64,
     },
-    /// A string whose last byte is its only NUL. This was checked when the segment was attached, or now.
+    /// A string whose last byte is its only NUL. The check was made when the segment was attached, or in this look-up.
     Text(&'a [u8]),
     /// Bytes.
     Bytes {
@@ -150,7 +150,7 @@ impl<'a> FastValue<'a> {
         }
     }
 
-    /// Whether there is no such value.
+    /// Whether there is no value.
     #[inline(always)]
     pub fn is_absent(self) -> bool {
         self.head == ABSENT

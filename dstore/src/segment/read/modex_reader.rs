@@ -363,7 +363,7 @@ impl ModexReader {
     pub fn ranks(&self) -> impl Iterator<Item = Rank> {
         let bytes = self.segment.bytes();
         let count = match &self.placement {
-            // At most as many as the records allow, whatever the table of contents claims.
+            // At most as many as the records allow, even if the table of contents claims more.
             Placement::Stride { stride, .. } => {
                 let indices = u64::from(self.last_rank.saturating_sub(self.first_rank) / self.rank_step) + 1;
                 indices.min(self.records.count() as u64 / (*stride).max(8)) as usize

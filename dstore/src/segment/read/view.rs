@@ -466,7 +466,7 @@ impl Refresher {
             }
         }
         if !is_complete {
-            // An entry that could not be read may stand for any segment, newer than all known ones.
+            // An unreadable entry may belong to any segment, newer than all known ones.
             return SegmentSet { count, job: None, is_complete: false, modex: Box::default() };
         }
         modex.sort_by_key(|(order, _)| std::cmp::Reverse(*order));

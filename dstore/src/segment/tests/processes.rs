@@ -135,7 +135,7 @@ fn limited_page_process() {
     let view = attach_path(publisher.directory()).expect("an attached view");
     let value = view.modex(Rank(1), &KeyRef::from("bytes"));
     assert!(matches!(value, Some(ValueRef::Bytes { bytes, .. }) if bytes.len() == 10), "{value:?}");
-    // Readers hear that the server serves from elsewhere now.
+    // Readers see that the directory is retired.
     drop(publisher);
     assert!(view.is_retired());
     println!("\nlimits held");

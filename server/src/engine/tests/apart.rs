@@ -151,7 +151,7 @@ fn a_job_of_another_user_is_out_of_reach() {
             bench.ask_as(stranger, request);
             assert_eq!(bench.told(stranger), Some(Status::ERR_NO_PERMISSIONS), "{word}");
         }
-        // Everybody is more than one's own.
+        // All processes include processes of other users.
         let everybody = vec![Proc::new(named(""), Rank::WILDCARD)];
         bench.ask_as(stranger, Request::JobControl { targets: everybody, directives: Vec::new() });
         assert_eq!(bench.told(stranger), Some(Status::ERR_NO_PERMISSIONS));
@@ -411,7 +411,7 @@ fn the_host_gets_ids_from_the_kernel_or_its_own_registration() {
     }
 }
 
-/// The Get that follows is told whether the host is to be asked.
+/// Only the Get that follows shows whether the host must be asked.
 #[test]
 fn a_refresh_of_another_users_job_tells_nothing() {
     let mut bench = Bench::of_two();

@@ -56,7 +56,7 @@ fn a_rank_that_the_host_knows_to_be_dead_does_not_count_for_another() {
     let mut bench = Bench::new(0, 1, 3);
     bench.fence(0, 10, everybody(), Vec::new());
     bench.fence(1, 10, everybody(), Vec::new());
-    // The host tells of its end before its connection does, and before all that it had sent has been read.
+    // The host reports the process's end before its connection closes, and before the server has read all its messages.
     bench.engine.deregister_client(&proc(1));
     bench.drain();
     assert_eq!(bench.status(1, 10), Some(Status::ERR_LOST_CONNECTION));

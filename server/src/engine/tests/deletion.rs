@@ -33,8 +33,8 @@ impl Bench {
         kvals.iter().any(|kval| kval.key.is(key))
     }
 
-    /// Whether a peer is told that rank 0 has deleted a key.
-    fn hears_of(&mut self, rank: u32, key: &'static str) -> bool {
+    /// Whether a peer gets the notice that rank 0 has deleted a key.
+    fn gets_deletion(&mut self, rank: u32, key: &'static str) -> bool {
         let told = self.reply(rank, TAG_DELETED).map(|bytes| Deletion::decode(PLAIN, &bytes).unwrap());
         let expected = Deletion { proc: proc(0), scope: Scope::Global, key: Key::from(key) };
         told.is_some_and(|told| told == expected)
@@ -87,9 +87,9 @@ fn readers_of_a_deleted_key_are_notified() {
     bench.put(0, 3, "key", 1);
     bench.delete(0, DEL_REMOTE, "key");
     bench.delete(0, DEL_GLOBAL, "never put");
-    assert!((0..4).all(|rank| !bench.hears_of(rank, "key")), "nobody here can have read another one");
+    assert!((0..4).all(|rank| !bench.gets_deletion(rank, "key")), "nobody here can have read another one");
     bench.delete(0, DEL_GLOBAL, "key");
-    let heard = [0, 1, 2, 3].map(|rank| bench.hears_of(rank, "key"));
+    let heard = [0, 1, 2, 3].map(|rank| bench.gets_deletion(rank, "key"));
     assert_eq!(heard, [false, true, false, true], "releases from 7.0 on and ours, not who has deleted it");
 }
 
@@ -120,7 +120,7 @@ fn fences_carry_deletions_to_other_servers() {
         // The second fence has other participants, which get all values and the deletion.
         fence(&mut a, &mut b, procs);
         assert_eq!((read(&view, 0, "key"), read(&view, 0, "other")), (None, Some(2)));
-        assert!(b.hears_of(1, "key"), "it may have read it");
+        assert!(b.gets_deletion(1, "key"), "it may have read it");
         assert_eq!(b.get_now(1, 0, "key"), Err(Status::ERR_NOT_FOUND));
     }
     fence(&mut a, &mut b, &all);

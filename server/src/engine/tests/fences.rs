@@ -215,7 +215,7 @@ fn a_fence_brings_the_delta_since_the_last_fence_of_its_participants() {
         let own = data.clone().into_bytes().unwrap();
         b.answer_last(UpcallResult::Data(Status::SUCCESS, own.into()));
     }
-    // The host registers the job again: it may have come to other servers.
+    // The host registers the job again, because it may have been extended to other servers.
     let plan = JobPlan::read(&nspace(), 1, &[], None, NODES[1]).unwrap();
     assert_eq!(b.engine.register_nspace(plan), Status::SUCCESS);
     b.drain();

@@ -234,7 +234,7 @@ fn a_refresh_brings_all_that_there_is_by_now() {
         ranks.for_each(|rank| bench.fence(rank, 10, everybody(), collect()));
     }
     exchange(&mut a, &mut b);
-    // For a process of another node the host brings the values put since.
+    // For a process of another node the host supplies the values put since.
     let packed = |number: u32| {
         let (key, value) = (Key::from("key"), Value::Uint32(number));
         let data = blob::encode_modex(PLAIN, [(&key, &value)].into_iter()).unwrap();
@@ -244,7 +244,7 @@ fn a_refresh_brings_all_that_there_is_by_now() {
     assert_eq!(told(&mut a, 30), None);
     a.answer_last(packed(6));
     assert_eq!(told(&mut a, 30), one(6));
-    // If the host does not bring the value, or does not answer, the present values stay.
+    // If the host does not supply the value, or does not answer, the present values stay.
     refresh(&mut a, 31, 2);
     a.answer_last(UpcallResult::Data(Status::ERR_NOT_FOUND, Vec::new().into()));
     assert_eq!(told(&mut a, 31), one(6));

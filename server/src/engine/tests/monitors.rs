@@ -41,7 +41,7 @@ impl Bench {
         self.monitor(rank, 91, info(keys::MONITOR_CANCEL, id), Status::SUCCESS, Vec::new())
     }
 
-    /// Lets seconds pass, one after the other; the events that a rank hears meanwhile, with their sources.
+    /// Advances the clock second by second; returns the events that a rank gets meanwhile, with their sources.
     fn events_in(&mut self, seconds: u32, rank: u32) -> Vec<(Status, Proc)> {
         // The requests have begun by now.
         self.now = self.now.max(Instant::now());
@@ -263,7 +263,7 @@ fn a_file_that_stays_as_it_is_is_told_of_once() {
 const UPDATE: Status = Status::MONITOR_RESUSAGE_UPDATE;
 
 impl Bench {
-    /// Ranks that are this process, as far as the kernel is concerned, and hear of samples.
+    /// Ranks with the pid of this process, which the kernel can measure. They are registered for sample events.
     fn measurable(ranks: u32) -> Bench {
         let mut bench = Bench::new(0, 1, ranks);
         bench.now = Instant::now();

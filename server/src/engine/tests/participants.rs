@@ -273,7 +273,7 @@ fn the_end_of_a_connected_process_is_an_event_for_those_that_asked() {
     }
     bench.lose(1);
     assert_eq!(bench.event(0), None);
-    // Of a job of two servers the other one hears where the process was lost.
+    // In a job of two servers, the other server gets the event if the process was lost.
     for is_lost in [true, false] {
         let mut bench = Bench::new(0, 2, 2);
         bench.registers(0, &[code]);

@@ -45,7 +45,7 @@ impl Bench {
         self.send(rank, tag, Request::Get { nspace: nspace(), rank: Rank(of), infos: Vec::new(), key });
     }
 
-    /// Lets both ranks enter a fence that brings a value of rank 0; its publication is then under way.
+    /// Both ranks enter a fence that delivers a value of rank 0. Its publication is then under way.
     fn begin_fence(&mut self, number: DirectoryNumber) -> Plan {
         self.put(0, 3, "key", 7);
         (0..2).for_each(|rank| self.send_fence(rank, 10));

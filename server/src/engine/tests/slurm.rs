@@ -75,7 +75,7 @@ fn slurm_is_asked_as_for_data_once_all_servers_have_said_that_they_do_so() {
         exchange(&mut a, &mut b);
         assert_over(&mut a, &mut b, tag);
     }
-    // It is said once.
+    // Only one fence is marked.
     a.put(0, 3, "k", 8);
     enter(&mut a, &mut b, 15, &everybody(), &collect());
     assert_eq!(contributed(&a), ["k"]);
@@ -100,7 +100,7 @@ fn slurm_is_asked_for_the_tree_where_a_server_is_of_another_library() {
         assert_eq!((contributed(&a), contributed(&b)), (Vec::new(), Vec::new()));
         exchange(&mut a, &mut b);
     }
-    // A server of which the host brings nothing has not agreed.
+    // A server without a contribution in the host's answer has not agreed.
     let (mut a, mut b) = servers();
     enter(&mut a, &mut b, 10, &everybody(), &collect());
     let all = contributions(&a, &b);
@@ -137,7 +137,7 @@ fn a_fence_behind_the_marked_one_is_asked_for_when_that_is_over() {
     }
 }
 
-/// A server whose ranks give up a fence would not learn the others' agreement from it.
+/// A server whose ranks give up a fence does not learn from it that the others agree.
 #[test]
 fn a_fence_with_a_time_out_is_not_the_marked_one() {
     let (mut a, mut b) = servers();

@@ -59,7 +59,7 @@ fn a_tool_gets_its_name_from_the_host_and_leaves_nothing() {
     let Upcall::Spawn { infos, .. } = bench.answer_last(UpcallResult::Spawn(Status::SUCCESS, None)) else { panic!() };
     let says = |key: &str| Info::is_set(&infos, key);
     assert!(says(keys::REQUESTOR_IS_TOOL) && !says(keys::REQUESTOR_IS_CLIENT), "{infos:?}");
-    // The host has not launched it, and hears nothing of its end.
+    // The host has not launched the tool, so it gets no upcall at its end.
     bench.request(50, 105, Request::Finalize);
     assert_eq!(bench.status(50, 105), Some(Status::SUCCESS));
     assert!(bench.upcalls.is_empty());

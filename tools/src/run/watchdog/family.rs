@@ -16,10 +16,10 @@ use nix::unistd::Pid;
 
 use super::ending;
 
-/// How long a round waits at the most for somebody's end, where no descriptor tells of one.
+/// The interval at which `end` checks for ended children.
 const ROUND: Duration = Duration::from_millis(10);
 
-/// A child, which may have ended and not be collected.
+/// A child. It may have ended without being reaped.
 struct Child {
     pid: Pid,
     group: Pid,
@@ -30,16 +30,16 @@ struct Child {
 pub(super) struct Family {
     /// The ranks that run. Each leads a process group.
     ranks: BTreeSet<Pid>,
-    /// The groups of all ranks that there have been.
+    /// The groups of all ranks, ended ones included.
     groups: BTreeSet<Pid>,
     /// Children that were sent SIGTERM.
-    told: BTreeSet<Pid>,
-    /// Whom this user may not send signals.
+    terminated: BTreeSet<Pid>,
+    /// Children that this user may not signal.
     unreachable: BTreeSet<Pid>,
 }
 
 impl Family {
-    /// A rank was started.
+    /// Adds a started rank.
     pub fn add(&mut self, rank: Pid) {
         self.ranks.insert(rank);
         self.groups.insert(rank);
@@ -49,7 +49,7 @@ impl Family {
     pub fn collect(&mut self) -> Vec<(Pid, ExitStatus)> {
         let mut ended = Vec::new();
         while let Some((pid, status)) = next_ended() {
-            self.told.remove(&pid);
+            self.terminated.remove(&pid);
             self.unreachable.remove(&pid);
             if self.ranks.remove(&pid) {
                 ended.push((pid, status));
@@ -58,12 +58,12 @@ impl Family {
         ended
     }
 
-    /// Whether a child is left that can be ended.
+    /// Whether a child is left that this user may signal.
     pub fn has_some(&self) -> bool {
         is_parent() && (self.unreachable.is_empty() || self.children().iter().any(|child| self.is_reachable(child)))
     }
 
-    /// Whom this user may not end.
+    /// Children that this user may not signal.
     pub fn unreachable(&self) -> impl Iterator<Item = Pid> {
         self.unreachable.iter().copied()
     }
@@ -71,7 +71,7 @@ impl Family {
     /// Sends a signal to the ranks that run.
     pub fn signal_ranks(&self, signal: Signal) {
         for rank in &self.ranks {
-            // One that is ending just now does not mind.
+            // Ignore the error: the rank may just be ending.
             let _ = killpg(*rank, signal);
         }
     }
@@ -82,14 +82,14 @@ impl Family {
         self.signal_these(&children, signal);
     }
 
-    /// Tells all children to end that have not been told.
-    pub fn tell(&mut self) {
+    /// Sends SIGTERM to all children that have not got one.
+    pub fn terminate(&mut self) {
         let mut children = self.children();
-        children.retain(|child| !self.told.contains(&child.pid));
+        children.retain(|child| !self.terminated.contains(&child.pid));
         self.signal_these(&children, Signal::SIGTERM);
     }
 
-    /// Kills all descendants, and comes back when none is left that this user may kill.
+    /// Kills all descendants. Returns when none is left that this user may kill.
     pub fn end(&mut self) {
         self.collect();
         while self.has_some() {
@@ -111,7 +111,7 @@ impl Family {
                 self.unreachable.insert(child.pid);
             }
             if signal == Signal::SIGTERM {
-                self.told.insert(child.pid);
+                self.terminated.insert(child.pid);
             }
         }
     }
@@ -120,7 +120,7 @@ impl Family {
         !self.unreachable.contains(&child.pid)
     }
 
-    /// The children, by `/proc`; where that is not to be read, the ranks.
+    /// The children, from `/proc`; if `/proc` cannot be read, only the ranks.
     fn children(&self) -> Vec<Child> {
         let own = std::process::id() as i32;
         let Ok(entries) = fs::read_dir("/proc") else {
@@ -145,7 +145,7 @@ fn parent_and_group(stat: &str) -> Option<(i32, i32)> {
 /// Reaps one ended child, if there is one.
 fn next_ended() -> Option<(Pid, ExitStatus)> {
     let mut status = 0;
-    // SAFETY: the status is written to a variable of this function. nix's waitpid knows no real-time signals.
+    // SAFETY: the status is written to a variable of this function. (nix's waitpid does not support real-time signals.)
     let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
     (pid > 0).then(|| (Pid::from_raw(pid), ending(status)))
 }

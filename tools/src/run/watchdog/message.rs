@@ -114,14 +114,14 @@ pub(super) fn send_reply(socket: BorrowedFd<'_>, reply: &Reply) -> Result<(), Er
     send(socket, &reply.encode(), &[])
 }
 
-/// The next request with the streams that came with it; none at the end. Of streams for which there was no descriptor, none
-/// is given.
+/// The next request with its streams; `None` at the end. If this process has no descriptors for the streams, they are
+/// missing.
 pub(super) fn receive_request(socket: BorrowedFd<'_>) -> Result<Option<(Request, Vec<OwnedFd>)>, Errno> {
     let (packet, streams) = receive(socket, REQUEST_LEN_MAX)?;
     Ok(Request::decode(&packet).map(|request| (request, streams)))
 }
 
-/// The next reply; none at the end.
+/// The next reply; `None` at the end.
 pub(super) fn receive_reply(socket: BorrowedFd<'_>) -> Result<Option<Reply>, Errno> {
     Ok(Reply::decode(&receive(socket, REPLY_LEN_MAX)?.0))
 }
@@ -179,7 +179,7 @@ mod tests {
             assert_eq!(Request::decode(&request.encode()), Some(request));
         }
         assert_eq!(Request::decode(b""), None);
-        // Longer than any clock: no time limit.
+        // A time beyond the range of the clock: no time limit.
         assert!(matches!(Request::decode(&Request::Finish(Duration::MAX).encode()), Some(Request::Finish(_))));
     }
 

@@ -39,25 +39,25 @@ pub(super) enum News {
     Ended(Pid, ExitStatus),
     /// A process of another user, which we may not signal, is still running.
     Unreachable(Pid),
-    /// Nothing of the job lives any more.
+    /// All processes of the job have ended.
     Over,
-    /// The watchdog is gone before it was told to go.
+    /// The watchdog has ended unexpectedly.
     Lost,
 }
 
-/// The launcher's hold on its watchdog.
+/// The launcher's connection to its watchdog.
 pub(super) struct Watchdog {
     pid: Pid,
     socket: OwnedFd,
-    /// News that came while something else was waited for.
+    /// News that arrived while the launcher waited for another reply.
     early: RefCell<VecDeque<News>>,
 }
 
 impl Watchdog {
-    /// Makes the watchdog. To be called before the process has a second thread, opens files or blocks signals.
+    /// Starts the watchdog. Call this before the process starts a thread, opens files or blocks signals.
     pub fn begin(program: &Program) -> Result<Watchdog, String> {
-        let words = |error: Errno| format!("cannot start the process that is to start the ranks: {error}");
-        // Its descendants become ours where it is killed.
+        let words = |error: Errno| format!("cannot start the watchdog process, which starts the ranks: {error}");
+        // If the watchdog is killed, its descendants become this process's children.
         prctl::set_child_subreaper(true).map_err(words)?;
         let (socket, other) =
             socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).map_err(words)?;
@@ -68,7 +68,8 @@ impl Watchdog {
                 process::run(other, program)
             }
             ForkResult::Parent { child } => {
-                // Both do it, so that it is done before either goes on. The child may have ended already.
+                // Parent and child both set the group, so that it is set before either continues. Ignore an error: the
+                // child may have ended already.
                 let _ = setpgid(child, child);
                 Ok(Watchdog { pid: child, socket, early: RefCell::default() })
             }
@@ -80,25 +81,25 @@ impl Watchdog {
         self.pid
     }
 
-    /// Has a directory removed with the launcher's death, which may not be there yet.
+    /// Asks the watchdog to remove a directory when the launcher dies. The directory need not exist yet.
     pub fn guard(&self, directory: &Path) -> Result<(), String> {
         self.send(&Request::Guard(directory.into()), &[])
     }
 
-    /// Has a rank started with these variables, and these streams: standard input first where it has one, standard output and
-    /// standard error. [`Watchdog::started`] is to be called once for each, before so many are asked for that neither side can
-    /// send.
+    /// Requests the start of a rank with these variables and streams: standard input if it has one, standard output,
+    /// standard error. Call [`Watchdog::started`] once for each request, and often enough that neither side's socket
+    /// buffer fills.
     ///
     /// # Errors
-    /// Where the watchdog cannot be asked.
+    /// If the request cannot be sent.
     pub fn start(&self, env: Vec<(String, String)>, streams: &[BorrowedFd<'_>]) -> Result<(), String> {
         self.send(&Request::Start(env), streams)
     }
 
-    /// The process of the next rank that was asked for.
+    /// Waits for the next requested rank to start; returns its process.
     ///
     /// # Errors
-    /// Why the program cannot be started.
+    /// A message with the reason why the program cannot be started.
     pub fn started(&self) -> Result<Pid, String> {
         loop {
             match self.receive() {
@@ -112,7 +113,7 @@ impl Watchdog {
 
     /// Sends a signal to the ranks that run.
     pub fn signal_ranks(&self, signal: Signal) {
-        // If the watchdog is gone, a `News` says so.
+        // Ignore the error: if the watchdog is gone, `News::Lost` reports it.
         let _ = self.send(&Request::SignalRanks(signal), &[]);
     }
 
@@ -126,17 +127,17 @@ impl Watchdog {
         let _ = self.send(&Request::Finish(grace), &[]);
     }
 
-    /// Readable while there may be news.
+    /// A descriptor that is readable while there may be news.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// Whether there is news that no descriptor tells of.
+    /// Whether there is queued news, for which the descriptor does not become readable.
     pub fn has_early_news(&self) -> bool {
         !self.early.borrow().is_empty()
     }
 
-    /// The next piece of news, which is waited for.
+    /// Waits for the next piece of news.
     pub fn news(&self) -> News {
         if let Some(news) = self.early.borrow_mut().pop_front() {
             return news;
@@ -162,7 +163,7 @@ impl Watchdog {
     fn send(&self, request: &Request, streams: &[BorrowedFd<'_>]) -> Result<(), String> {
         send_request(self.socket.as_fd(), request, streams).map_err(|error| match error {
             Errno::EPIPE | Errno::ECONNRESET => self.is_lost(),
-            error => format!("cannot tell process {}, which starts the ranks: {error}", self.pid),
+            error => format!("cannot send a request to process {}, which starts the ranks: {error}", self.pid),
         })
     }
 
@@ -173,7 +174,7 @@ impl Watchdog {
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
-        // It ends when it reads the end of the socket, and nothing lives any more that it would have to wait for.
+        // The watchdog ends when it reads the end of the socket. It need not wait: all processes of the job have ended.
         let _ = shutdown(std::os::fd::AsRawFd::as_raw_fd(&self.socket), Shutdown::Both);
         while waitpid(self.pid, None) == Err(Errno::EINTR) {}
     }

@@ -18,12 +18,14 @@ use super::News;
 use super::family::Family;
 use super::message::{Reply, Request, receive_request, send_reply};
 
-/// Serves the launcher until that is gone.
+/// Serves the launcher until it ends.
 pub(super) fn run(socket: OwnedFd, program: &Program) -> ! {
     let ended = match Process::begin(&socket, program) {
         Ok(process) => process.serve(),
-        // The launcher hears it where it wants the first rank started.
-        Err(error) => send_reply(socket.as_fd(), &Reply::Refused(format!("no process can be watched: {error}"))),
+        // The launcher reads this as the reply to its first request for a rank.
+        Err(error) => {
+            send_reply(socket.as_fd(), &Reply::Refused(format!("the watchdog process cannot start: {error}")))
+        }
     };
     std::process::exit(i32::from(ended.is_err()))
 }
@@ -35,24 +37,24 @@ struct Process<'a> {
     family: Family,
     /// The job's directory.
     guarded: Option<PathBuf>,
-    /// New orphans are killed at once.
+    /// Whether new orphans are killed at once.
     is_killing: bool,
-    /// Everything is to end.
+    /// Whether the launcher has asked to end all processes.
     is_finishing: bool,
-    /// The launcher was told that everything has.
+    /// Whether the launcher was informed that all processes have ended.
     is_over: bool,
-    /// When processes that were sent SIGTERM are sent SIGKILL.
+    /// The time at which processes that were sent SIGTERM are sent SIGKILL.
     kill_at: Option<Instant>,
 }
 
 impl Process<'_> {
     fn begin<'a>(socket: &'a OwnedFd, program: &'a Program) -> Result<Process<'a>, Errno> {
-        // Signals that mean the launcher, by its process group or by its name, do not mean this process.
+        // Signals to the launcher's process group or name must not reach this process.
         setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
         prctl::set_name(c"pmix-watchdog")?;
         prctl::set_child_subreaper(true)?;
         SigSet::all().thread_block()?;
-        // This process must not keep the launcher's output open: its reader would wait for us.
+        // This process must not keep the launcher's output open: the reader would wait for its end.
         let null = OpenOptions::new().read(true).write(true).open("/dev/null");
         let null = null.map_err(|error| error.raw_os_error().map_or(Errno::EIO, Errno::from_raw))?;
         dup2_stdin(&null)?;
@@ -77,7 +79,7 @@ impl Process<'_> {
     }
 
     fn serve(mut self) -> Result<(), Errno> {
-        // An error means a launcher that is gone, as the end of the socket does.
+        // An error means that the launcher has ended, as does the end of the socket.
         while let Ok(true) = self.turn() {}
         self.family.end();
         if let Some(directory) = &self.guarded {
@@ -86,7 +88,7 @@ impl Process<'_> {
         Ok(())
     }
 
-    /// Whether there is a launcher.
+    /// Handles one request or event. Returns whether the launcher is still connected.
     fn turn(&mut self) -> Result<bool, Errno> {
         let now = Instant::now();
         let wait = self.kill_at.map_or(PollTimeout::NONE, |at| {
@@ -104,20 +106,20 @@ impl Process<'_> {
         self.collect()?;
         if is_asked {
             match receive_request(self.socket.as_fd())? {
-                Some((request, streams)) => self.obey(request, streams)?,
+                Some((request, streams)) => self.handle(request, streams)?,
                 None => return Ok(false),
             }
         }
-        self.go_on()?;
+        self.end_processes()?;
         Ok(true)
     }
 
     fn collect(&mut self) -> Result<(), Errno> {
         let mut ended = self.family.collect().into_iter();
-        ended.try_for_each(|(rank, status)| self.tell(News::Ended(rank, status)))
+        ended.try_for_each(|(rank, status)| self.report(News::Ended(rank, status)))
     }
 
-    fn obey(&mut self, request: Request, streams: Vec<OwnedFd>) -> Result<(), Errno> {
+    fn handle(&mut self, request: Request, streams: Vec<OwnedFd>) -> Result<(), Errno> {
         match request {
             Request::Guard(directory) => self.guarded = Some(directory),
             Request::Start(env) => {
@@ -150,7 +152,7 @@ impl Process<'_> {
     }
 
     /// Signals processes that have appeared since the last round, and reports when none is left.
-    fn go_on(&mut self) -> Result<(), Errno> {
+    fn end_processes(&mut self) -> Result<(), Errno> {
         if self.kill_at.is_some_and(|at| at <= Instant::now()) {
             self.kill_at = None;
             self.is_killing = true;
@@ -158,18 +160,18 @@ impl Process<'_> {
         if self.is_killing {
             self.family.signal(Signal::SIGKILL);
         } else if self.is_finishing {
-            self.family.tell();
+            self.family.terminate();
         }
         if !(self.is_finishing || self.is_killing) || self.is_over || self.family.has_some() {
             return Ok(());
         }
         (self.is_over, self.kill_at) = (true, None);
         let unreachable: Vec<Pid> = self.family.unreachable().collect();
-        unreachable.into_iter().try_for_each(|pid| self.tell(News::Unreachable(pid)))?;
-        self.tell(News::Over)
+        unreachable.into_iter().try_for_each(|pid| self.report(News::Unreachable(pid)))?;
+        self.report(News::Over)
     }
 
-    fn tell(&self, news: News) -> Result<(), Errno> {
+    fn report(&self, news: News) -> Result<(), Errno> {
         send_reply(self.socket.as_fd(), &Reply::News(news))
     }
 }
