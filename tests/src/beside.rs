@@ -1,12 +1,12 @@
 use crate::{Ended, Library, Run, Traces, program};
 
-/// Runs `script` beside a host, as a process that is none of its ranks: with nothing of PMIx in its environment but the
-/// directories. `$PPID` is the host.
+/// Runs `script` beside a host, as a process that is not one of its ranks. Of the PMIx variables its environment has
+/// only the directories. `$PPID` is the host.
 pub fn beside_host(server: Library, traces: &Traces, host_args: &str, script: &str) -> Ended {
     beside_host_with(server, traces, &[], host_args, script)
 }
 
-/// The same with variables in the host's environment.
+/// As [`beside_host`], with variables in the host's environment.
 pub fn beside_host_with(
     server: Library,
     traces: &Traces,

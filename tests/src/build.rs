@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-/// How our own code is compiled.
+/// The profile with which our own code is compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Profile {
-    /// For development.
+    /// The development profile.
     Debug,
-    /// As it is installed.
+    /// The profile of an installation.
     Release,
 }
 
@@ -25,7 +25,7 @@ impl Profile {
     }
 }
 
-/// A `libpmix.so.2` to run programs with.
+/// A `libpmix.so.2` with which programs run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Library {
     /// This project's.
@@ -37,7 +37,7 @@ pub enum Library {
 }
 
 impl Library {
-    /// Ours as the tests are to have it: as installed when `make test` has built that, otherwise as these tests are.
+    /// Our library: the installed profile if `make test` has built it, otherwise the profile of these tests.
     pub fn ours() -> Library {
         if std::env::var_os("PMIX_TEST_RELEASE").is_some() || !cfg!(debug_assertions) {
             Library::Ours(Profile::Release)
@@ -89,7 +89,7 @@ impl Library {
         }
     }
 
-    /// The headers that come with it.
+    /// The library's headers.
     pub fn headers(self) -> PathBuf {
         match self {
             Library::Ours(_) => repository().join("ffi/include"),
@@ -149,8 +149,8 @@ pub fn example(package: &str, name: &str) -> PathBuf {
 /// The programs for which `mpicc` is the compiler.
 const MPI_PROGRAMS: [&str; 3] = ["ring", "mpi", "wireup"];
 
-/// The compiled `tests/programs/NAME.c`: an MPI program, or one that is linked to libpmix if it calls it, for which `CC` may
-/// name another compiler than `cc`.
+/// The compiled `tests/programs/NAME.c`. It is an MPI program, or one that is linked to libpmix if it calls it; for
+/// these `CC` may name another compiler than `cc`.
 pub fn program(name: &str) -> PathBuf {
     let is_mpi = MPI_PROGRAMS.contains(&name);
     compiled(name, &format!("program-{name}"), is_mpi, Library::Stock, |command| {
@@ -160,8 +160,9 @@ pub fn program(name: &str) -> PathBuf {
     })
 }
 
-/// The same, not an MPI program, compiled with the headers of this library; stock ones of other releases are linked to it, as
-/// their headers need its functions, all others to Debian's.
+/// As [`program`], for a program that does not use MPI, compiled with the headers of this library. With a stock library
+/// of another release the program is linked to that library, because its headers need its functions; otherwise to
+/// Debian's.
 pub fn program_with(name: &str, headers: Library) -> PathBuf {
     let (kind, library) = match headers {
         Library::Ours(_) => ("ours".into(), Library::Stock),
@@ -176,14 +177,14 @@ fn link_to(library: Library, command: &mut Command) {
     command.args(["-Wl,--as-needed", "-lpmix", "-lpthread", "-ldl", "-lm"]);
 }
 
-/// The compiled `benches/programs/NAME.c`, for any `libpmix.so.2`; with `defines`, a name of its own.
+/// The compiled `benches/programs/NAME.c`, for any `libpmix.so.2`. Each list of `defines` gives another file.
 pub fn benchmark_program(name: &str, defines: &[&str]) -> PathBuf {
     let output = format!("bench-{name}{}", defines.join(""));
     let source = repository().join("benches/programs").join(name).with_extension("c");
     once(&output, |output| {
         let made = output.with_extension(std::process::id().to_string());
         let mut command = Command::new("cc");
-        // Namespaces are shorter than their type says, which no compiler can know.
+        // Namespaces are shorter than their type allows. The compiler cannot know that and would warn.
         command.args(["-O2", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-stringop-overread"]).arg(source);
         command.arg("-o").arg(&made).args(defines);
         command.arg(format!("-I{}", repository().join("ffi/include").display()));
@@ -194,7 +195,7 @@ pub fn benchmark_program(name: &str, defines: &[&str]) -> PathBuf {
     })
 }
 
-/// The compiled `tests/programs/NAME.c` as a shared object that names no libpmix.
+/// The compiled `tests/programs/NAME.c` as a shared object without a dependency on libpmix.
 pub fn plugin(name: &str) -> PathBuf {
     compiled(name, &format!("plugin-{name}.so"), false, Library::Stock, |command| {
         command.args(["-shared", "-fPIC", "-lpthread"]);
@@ -204,7 +205,7 @@ pub fn plugin(name: &str) -> PathBuf {
 fn compiled(name: &str, output: &str, is_mpi: bool, headers: Library, link: impl FnOnce(&mut Command)) -> PathBuf {
     once(output, |output| {
         let source = repository().join("tests/programs").join(name).with_extension("c");
-        // A name of its own: another test binary may be compiling the same.
+        // Use a name of our own: another test binary may be compiling the same program.
         let made = output.with_extension(std::process::id().to_string());
         let compiler = if is_mpi { Some("mpicc".into()) } else { std::env::var_os("CC") };
         let mut command = Command::new(compiler.unwrap_or("cc".into()));
@@ -252,7 +253,7 @@ fn built(profile: Profile) -> PathBuf {
     directory
 }
 
-/// A path for `name` among the tests' own files; `make` runs before this process first gets it.
+/// A path for `name` among the tests' own files. `make` runs before the first return of the path in this process.
 pub(crate) fn once(name: &str, make: impl FnOnce(&Path)) -> PathBuf {
     static MADE: LazyLock<Mutex<HashMap<String, PathBuf>>> = LazyLock::new(Mutex::default);
     {

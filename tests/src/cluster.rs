@@ -1,4 +1,4 @@
-//! Debian's Slurm, unmodified, on nodes that are namespaces of this machine.
+//! Debian's unmodified Slurm, on nodes that are namespaces of this machine.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -13,9 +13,9 @@ use crate::build::{identity, link};
 use crate::traces::{MARK, patiently};
 use crate::{Ended, Library, Pair, Run, Traces, left_out, program, repository};
 
-/// The superuser, who owns Slurm's daemons.
+/// The superuser, which runs Slurm's daemons.
 pub const ROOT: u32 = 0;
-/// The two other users that a cluster knows, each with a group of its own of the same number.
+/// The two other users of a cluster. Each has a group with the same number.
 pub const USERS: [u32; 2] = [60_001, 60_002];
 
 /// The line that slurmd logs when the controller has registered it.
@@ -25,7 +25,7 @@ const REGISTERED: &str = "_handle_node_reg_resp:";
 /// it fails, and `cluster.sh` shows the daemons' logs.
 const WAIT: &str = r#"echo "${SLURM_CONF%/*}"; read -r _"#;
 
-/// A Slurm of the test's own (`tests/slurm/cluster.sh`), with a host `login` and the nodes `n0`, `n1` ...
+/// A private Slurm of the test (`tests/slurm/cluster.sh`), with a host `login` and the nodes `n0`, `n1` ...
 ///
 /// It ends with [`Cluster::end`], and also when it is dropped or the test's process ends; in a failing test its daemons' logs are shown.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub struct Cluster {
     script: Child,
     input: Option<ChildStdin>,
     directory: PathBuf,
-    /// A process that is in the namespaces of `login`.
+    /// A process in the namespaces of `login`.
     inside: u32,
     /// The daemons' own files.
     files_of_daemons: Vec<PathBuf>,
@@ -41,15 +41,15 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a cluster, or says why that cannot be.
+    /// Starts a cluster. `None`, with a report, if this machine cannot run one.
     ///
     /// # Panics
-    /// When the daemons do not come up.
+    /// If the daemons do not start.
     pub fn start(nodes: usize) -> Option<Cluster> {
         Cluster::start_with(nodes, "")
     }
 
-    /// The same with a line for Slurm's `mpi.conf`.
+    /// As [`Cluster::start`], with a line for Slurm's `mpi.conf`.
     ///
     /// # Panics
     /// As [`Cluster::start`].
@@ -99,7 +99,7 @@ impl Cluster {
     /// Makes this library the one that Slurm's plugin opens on all nodes, in all steps that start from now on.
     ///
     /// # Panics
-    /// When that fails.
+    /// If that fails.
     pub fn serve(&self, library: Library) {
         let opened = self.directory.join("opened/libpmix.so");
         link(&self.served(library), &opened);
@@ -108,10 +108,10 @@ impl Cluster {
         }
     }
 
-    /// The same on one node, until [`Cluster::serve`].
+    /// As [`Cluster::serve`], on one node, until the next `serve`.
     ///
     /// # Panics
-    /// When that fails.
+    /// If that fails.
     pub fn serve_on(&self, node: usize, library: Library) {
         link(&self.served(library), &self.opened_on(node));
     }
@@ -128,7 +128,7 @@ impl Cluster {
         }
     }
 
-    /// A library's directory as it is found in the cluster.
+    /// A library's directory, as seen inside the cluster.
     pub fn directory_of(&self, library: Library) -> PathBuf {
         match library {
             Library::Ours(_) | Library::Other(_) => library.directory(),
@@ -146,7 +146,7 @@ impl Cluster {
         self.enter(self.inside, user, name, ranks)
     }
 
-    /// The same in the namespaces of a process of the cluster, such as a rank.
+    /// As [`Cluster::command`], in the namespaces of a process of the cluster, for example a rank.
     pub fn enter(&self, process: u32, user: u32, name: impl AsRef<Path>, ranks: Library) -> Run {
         Run::new("nsenter", ranks)
             .traced(&self.traces)
@@ -158,20 +158,20 @@ impl Cluster {
             .arg(name.as_ref())
     }
 
-    /// A job of one step, by a user: `srun` with a layout (`-N 2 -n 5`); the program is to follow. Steps with different
-    /// servers do not run at the same time.
+    /// A job of one step, by a user: `srun` with a layout (`-N 2 -n 5`). The caller adds the program. Steps with
+    /// different servers do not run at the same time.
     pub fn srun(&self, pair: Pair, user: u32, layout: &str) -> Run {
         self.serve(pair.server);
         self.command(user, "srun", pair.ranks).args("--quiet --mpi=pmix").args(layout)
     }
 
-    /// The same for the program `mpi` with `args`.
+    /// As [`Cluster::srun`], for the program `mpi` with `args`.
     pub fn job(&self, pair: Pair, user: u32, layout: &str, args: &str) -> Run {
         self.srun(pair, user, layout).arg(program("mpi")).args(args)
     }
 
-    /// Asserts that a job of `mpi` ended well and said nothing on stderr, and that its `count` ranks and their slurmstepd had
-    /// these libraries mapped.
+    /// Asserts that a job of `mpi` succeeded and printed nothing on stderr, and that its `count` ranks and their
+    /// slurmstepd had these libraries mapped.
     ///
     /// # Panics
     /// If a rank reports another library.
@@ -196,7 +196,7 @@ impl Cluster {
         assert_eq!(ended.count(" offers pmix-dstore"), offered, "{pair:?}: {ended}");
     }
 
-    /// Files of steps in the spool and temporary directories of all nodes. They go with the steps.
+    /// Files of steps in the spool and temporary directories of all nodes. They are removed when the steps end.
     pub fn files_of_steps(&self) -> Vec<PathBuf> {
         let mut files = files_of_nodes(&self.directory);
         files.retain(|file| !self.files_of_daemons.contains(file));
@@ -206,7 +206,7 @@ impl Cluster {
     /// Asserts that nothing is left of the steps that have ended: no file and no slurmstepd.
     ///
     /// # Panics
-    /// When something stays.
+    /// If something is left.
     pub fn assert_no_steps(&self, context: impl std::fmt::Display) {
         let left = patiently(|| Some(self.files_of_steps()).filter(|left| !left.is_empty()));
         assert!(left.is_none(), "files of steps are left: {left:?}\n{context}");
@@ -224,20 +224,20 @@ impl Cluster {
         self.named("slurmd")
     }
 
-    /// How many lines of a node's log, which its slurmd and its steps write, hold `text` so far.
+    /// The number of lines so far with `text` in a node's log, which its slurmd and its steps write.
     ///
     /// # Panics
-    /// Where there is no log.
+    /// If there is no log.
     pub fn said(&self, node: usize, text: &str) -> usize {
         let log = self.directory.join(format!("slurmd.n{node}.log"));
         let log = fs::read(&log).unwrap_or_else(|error| panic!("{}: {error}", log.display()));
         String::from_utf8_lossy(&log).lines().filter(|line| line.contains(text)).count()
     }
 
-    /// Kills a node's slurmd, which stays away until [`Down::ends`].
+    /// Kills a node's slurmd. It is not restarted until [`Down::ends`].
     ///
     /// # Panics
-    /// Where it does not run.
+    /// If it does not run.
     pub fn kill_slurmd(&self, node: usize) -> Down<'_> {
         let registered = self.said(node, REGISTERED);
         let file = self.directory.join(format!("slurmd.n{node}.down"));
@@ -251,7 +251,7 @@ impl Cluster {
         Down { cluster: self, node, file, registered }
     }
 
-    /// The processes of this name on the node of another one.
+    /// The processes with this name on the node of `process`.
     pub fn beside(&self, process: u32, name: &str) -> Vec<u32> {
         let node = |pid: u32| fs::metadata(format!("/proc/{pid}/ns/net")).map(|metadata| metadata.ino()).ok();
         let here = node(process);
@@ -268,10 +268,10 @@ impl Cluster {
         processes().filter(is_one).collect()
     }
 
-    /// Ends the cluster and asserts that nothing is left of it.
+    /// Ends the cluster and asserts that nothing of it is left.
     ///
     /// # Panics
-    /// When something is, or when `cluster.sh` fails.
+    /// If something is left, or `cluster.sh` fails.
     pub fn end(mut self) {
         self.assert_no_steps("the cluster's end");
         if let Some(mut input) = self.input.take() {
@@ -291,15 +291,15 @@ pub struct Down<'a> {
     cluster: &'a Cluster,
     node: usize,
     file: PathBuf,
-    /// How often the node had registered before.
+    /// The number of the node's registrations before.
     registered: usize,
 }
 
 impl Down<'_> {
-    /// Lets slurmd be started again, and waits until the controller knows of it.
+    /// Allows the restart of slurmd, and waits until the controller has registered it.
     ///
     /// # Panics
-    /// When it does not come.
+    /// If it does not register.
     pub fn ends(self) {
         fs::remove_file(&self.file).expect("the file that keeps slurmd away");
         let missing = patiently(|| Some(()).filter(|()| self.cluster.said(self.node, REGISTERED) == self.registered));
@@ -310,7 +310,7 @@ impl Down<'_> {
 impl Drop for Cluster {
     fn drop(&mut self) {
         drop(self.input.take());
-        // After `end` this is known already.
+        // After `end` the script has ended already.
         let _ = self.script.wait();
         if thread::panicking() {
             eprintln!("the cluster was in {}", self.directory.display());

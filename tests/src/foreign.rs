@@ -1,8 +1,9 @@
 //! Known intermittent faults of foreign programs, and the retry that a test may make after one.
 //!
-//! A fault has a signature of the foreign program, never of ours. No retry is made where our library is on both sides
-//! or in the server. The number of retries follows from the rate at which stock beside stock meets the fault: more is a
-//! failure, and so is a crash of our rank. Each retry is in the test's output and in the report (`left_out`).
+//! A fault has a signature of the foreign program, never of ours. There is no retry if our library is on both sides or
+//! in the server. The number of retries follows from the rate of the fault with the stock library on both sides: more
+//! retries are a failure, and so is a crash of our rank. Each retry is in the test's output and in the report
+//! (`left_out`).
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -17,11 +18,11 @@ pub struct Fault {
     pub name: &'static str,
     /// Whether a run shows it.
     pub is_met: fn(&Outcome) -> bool,
-    /// In how many of 1000 runs the stock library beside itself met it.
+    /// The number of runs with the fault among 1000 with the stock library on both sides.
     pub per_mille: u32,
 }
 
-/// How a command ended, or that it did not.
+/// The end of a command, or the fact that it hangs.
 pub type Outcome = Result<Ended, Box<Hung>>;
 
 /// mpirun, with the stock library as its server, crashes while it ends a job (4.1.4 with 4.2.2: 9 of 212 aborts on a busy machine,
@@ -29,23 +30,24 @@ pub type Outcome = Result<Ended, Box<Hung>>;
 pub const MPIRUN_CRASHES: Fault =
     Fault { name: "mpirun crashes", is_met: |outcome| outcome.as_ref().is_ok_and(Ended::is_crash), per_mille: 45 };
 
-/// mpirun, with the stock library as its server, locks itself up: its main thread and that of the library wait for each other,
-/// where they wait for sockets otherwise (4.1.4 with 4.2.2: 6 of 212 aborts on a busy machine, 2026-11-23).
+/// mpirun, with the stock library as its server, deadlocks: its main thread and the library's thread wait for each
+/// other instead of for sockets (4.1.4 with 4.2.2: 6 of 212 aborts on a busy machine, 2026-11-23).
 pub const MPIRUN_LOCKS_UP: Fault = Fault {
     name: "mpirun locks itself up",
     is_met: |outcome| outcome.as_ref().is_err_and(|hung| hung.waits_for_itself("mpirun")),
     per_mille: 45,
 };
 
-/// PRRTE stands still after an abort, when all ranks are gone (3.0.8: 3 of 20 on a busy machine, one of them with stock ranks).
+/// PRRTE hangs after an abort, when all ranks have ended (3.0.8: 3 of 20 on a busy machine, one of them with stock
+/// ranks).
 pub const PRRTE_STANDS: Fault = Fault {
     name: "PRRTE stands still, without ranks",
     is_met: |outcome| outcome.as_ref().is_err_and(|hung| !hung.is_running("/mnt/bin/mpi")),
     per_mille: 150,
 };
 
-/// Slurm cancels a step whose ranks take more than a second to end after one was lost (22.05 with 4.2.2: 0 of 120 on a
-/// machine with little to do).
+/// Slurm cancels a step if its ranks take more than a second to end after one was lost (22.05 with 4.2.2: 0 of 120 on
+/// an idle machine).
 pub const SLURM_IS_FIRST: Fault = Fault {
     name: "Slurm cancels a step before its ranks have ended",
     is_met: |outcome| {
@@ -55,8 +57,8 @@ pub const SLURM_IS_FIRST: Fault = Fault {
     per_mille: 10,
 };
 
-/// Repeats an attempt until it meets none of these faults, all of which are a stock server's. Returns that attempt's outcome, and
-/// its value.
+/// Repeats an attempt until it meets none of these faults of stock servers. Returns the last attempt's value and
+/// outcome.
 ///
 /// # Panics
 /// If an attempt hangs without a known signature, if a fault is more frequent than with the stock library, or if a
@@ -76,7 +78,7 @@ pub fn despite<T>(pair: Pair, faults: &[Fault], mut attempt: impl FnMut() -> (T,
             (Some(fault), outcome) => {
                 let ended = outcome.unwrap_or_else(|hung| hung.ended);
                 eprintln!("once more, since {} ({pair}): {ended}", fault.name);
-                // The tests below plant faults; these are not reported.
+                // The tests below simulate faults, which are not reported.
                 if !cfg!(test) {
                     note("once more", format_args!("{}, {pair}", fault.name));
                 }
@@ -87,7 +89,7 @@ pub fn despite<T>(pair: Pair, faults: &[Fault], mut attempt: impl FnMut() -> (T,
 }
 
 impl Fault {
-    /// Counts a run of this test's process, in which the fault was met or not.
+    /// Counts a run in this test's process, and whether it met the fault.
     fn count(&self, is_met: bool) {
         static RUNS: Mutex<BTreeMap<&str, (u32, u32)>> = Mutex::new(BTreeMap::new());
         let (runs, met) = {
@@ -104,7 +106,8 @@ impl Fault {
     }
 }
 
-/// How often something that happens in `per_mille` of 1000 runs is met in so many runs, but for one case in 10,000.
+/// The upper bound of faults in `runs` runs if the rate is `per_mille` in 1000: it is exceeded with a probability of 1
+/// in 10,000.
 fn most(runs: u32, per_mille: u32) -> u32 {
     let rate = f64::from(per_mille) / 1000.0;
     let mut exactly = (1.0 - rate).powi(runs as i32);
@@ -122,7 +125,7 @@ mod tests {
     use super::*;
     use crate::Run;
 
-    /// A stock server, and ranks of ours.
+    /// A stock server with ranks of ours.
     fn foreign() -> Pair {
         Pair { server: Library::Stock, ranks: Library::Stock }
     }
@@ -131,7 +134,7 @@ mod tests {
         Run::new("/bin/sh", Library::Stock).arg("-c").arg(script)
     }
 
-    /// A fault with a ledger of its own.
+    /// A fault with its own counts.
     fn fault(name: &'static str) -> Fault {
         Fault { name, ..MPIRUN_CRASHES }
     }

@@ -34,7 +34,7 @@ pub fn note(what: &str, text: impl Display) {
     let Some(report) = std::env::var_os("PMIX_TEST_REPORT").filter(|name| !name.is_empty()) else { return };
     let thread = std::thread::current();
     let line = format!("{what}: {} ({}): {text}\n", thread.name().unwrap_or("?"), Location::caller().file());
-    // One write, since other tests' lines come at the same time.
+    // Write each line with one call: other tests may write at the same time.
     let written =
         OpenOptions::new().create(true).append(true).open(&report).and_then(|mut file| file.write_all(line.as_bytes()));
     written.unwrap_or_else(|error| panic!("PMIX_TEST_REPORT, {}: {error}", report.display()));

@@ -1,6 +1,6 @@
 //! Shared parts of the tests of the PMIx library against real peers.
 //!
-//! `docs/developers.md`, "Where each kind of test goes", says which file of `tests/tests` asks which question.
+//! `docs/developers.md`, "Where each kind of test goes", describes the files of `tests/tests`.
 //!
 //! * [`Library`]: the library under test is a parameter; the same programs run with ours and with Debian's.
 //! * [`program`], [`plugin`]: the C programs of `tests/programs`, compiled once against the stock headers;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::foreign::{self, MPIRUN_CRASHES, MPIRUN_LOCKS_UP};
 use crate::{Ended, Library, Run, Traces, program};
 
-/// The file of mpirun's that complains of a help text that it has lost.
+/// The source file in mpirun's message about a lost help text.
 const LOST_TEXT: &str = "orte/util/show_help.c";
 
 /// The library of the server and the library of the ranks.
@@ -19,13 +19,13 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// All that have our library on one side at least: on both, for the server, for the ranks.
+    /// All pairs with our library on at least one side: on both, for the server, for the ranks.
     pub fn all() -> [Pair; 3] {
         let (ours, stock) = (Library::ours(), Library::Stock);
         [Pair { server: ours, ranks: ours }, Pair { server: ours, ranks: stock }, Pair { server: stock, ranks: ours }]
     }
 
-    /// The one that the others are measured by.
+    /// The reference: the stock library on both sides.
     pub fn stock() -> Pair {
         Pair { server: Library::Stock, ranks: Library::Stock }
     }
@@ -36,7 +36,7 @@ impl Pair {
         ["env".into(), library.into(), program("mpi")]
     }
 
-    /// `mpirun` with the server's library, of any number of ranks.
+    /// `mpirun` with the server's library, for any number of ranks.
     pub fn mpirun(self, traces: &Traces) -> Run {
         Run::new("mpirun", self.server).traced(traces).arg("--oversubscribe")
     }
@@ -47,11 +47,11 @@ impl Pair {
         self.program().iter().fold(run, Run::arg).args(args)
     }
 
-    /// Asserts that a job of `mpi` ended well and said nothing on stderr, and that its `count` processes, children and
-    /// all, had these libraries mapped.
+    /// Asserts that a job of `mpi` succeeded and printed nothing on stderr, and that its `count` processes, children
+    /// included, had these libraries mapped.
     ///
     /// # Panics
-    /// Where that is not so.
+    /// If one of these does not hold.
     pub fn assert_well(self, ended: &Ended, count: usize) {
         assert_eq!(ended.code(), 0, "{self:?}: {ended}");
         assert_eq!(ended.stderr, "", "{self:?}: {ended}");
@@ -60,14 +60,14 @@ impl Pair {
         assert_eq!(ended.count("FAIL"), 0, "{self:?}: {ended}");
     }
 
-    /// Runs a job that fails, and asserts that it ends as with the stock library on both sides: with status `code`, with
-    /// `reason` on stderr and no complaint of the libraries, and that it leaves nothing.
+    /// Runs a job that fails, and asserts that it ends as with the stock library on both sides: with status `code`,
+    /// with `reason` on stderr and no message of the libraries, and without leftovers.
     ///
-    /// mpirun sometimes frees a help text before it has copied it (`orte_rml_oob_send_buffer_nb` to itself): then a line of its own about
-    /// that stands where the reason would be.
+    /// mpirun sometimes frees a help text before it has copied it (`orte_rml_oob_send_buffer_nb` to itself). It then
+    /// prints a line about that instead of the reason.
     ///
     /// # Panics
-    /// Where that is not so.
+    /// If one of these does not hold.
     pub fn assert_fails(self, run: impl Fn(&Traces) -> Run, code: i32, reason: &str) -> Ended {
         let (traces, ended) = foreign::despite(self, &[MPIRUN_CRASHES, MPIRUN_LOCKS_UP], || {
             let traces = Traces::begin();
@@ -87,15 +87,16 @@ impl Pair {
         ended
     }
 
-    /// Whether a rank's report of a crash has our library among the callers.
+    /// Whether a rank's crash report has our library in its stack trace.
     pub(crate) fn has_crashed_in_ours(self, ended: &Ended) -> bool {
         self.ranks.is_ours() && ended.stderr.contains(&format!("{}(", self.ranks.file().display()))
     }
 
-    /// Asserts that `count` processes of `mpi` said that they and the daemon they came from had these libraries mapped.
+    /// Asserts that `count` processes of `mpi` reported that they and the daemon that started them had these libraries
+    /// mapped.
     ///
     /// # Panics
-    /// Where that is not so.
+    /// If one of these does not hold.
     pub fn assert_mapped(self, ended: &Ended, count: usize) {
         let mapped = format!(": library {} daemon {}", self.ranks.identity(), self.server.identity());
         assert_eq!(ended.count(&mapped), count, "{self:?}: {ended}");
@@ -109,12 +110,12 @@ impl fmt::Display for Pair {
     }
 }
 
-/// Whether thorough tests are wanted: `PMIX_TEST_LARGE=1`.
+/// Whether thorough tests are requested: `PMIX_TEST_LARGE=1`.
 pub fn is_large() -> bool {
     std::env::var_os("PMIX_TEST_LARGE").is_some_and(|value| value == "1")
 }
 
-/// A number for every day, and one for thorough tests.
+/// `small` in ordinary tests, `large` in thorough ones.
 pub fn times<T>(small: T, large: T) -> T {
     if is_large() { large } else { small }
 }

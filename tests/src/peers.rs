@@ -17,11 +17,11 @@ use crate::{Ended, WaitingJob, left_out};
 
 /// The ranks of a job that is [`attacked`].
 pub const RANKS: u32 = 3;
-/// The last of them is the one that misbehaves; its connections may be lost, and it comes back.
+/// The last of them misbehaves. It may lose its connections and connect again.
 pub const OFFENDER: u32 = RANKS - 1;
-/// The user and group that attack as somebody else.
+/// The user and group of an attack by another user.
 pub const NOBODY: u32 = 65_534;
-/// The dialect of a [`Peer`] that does not ask for another one.
+/// The default dialect of a [`Peer`].
 pub const PLAIN: Dialect = Dialect::plain(Module::V41);
 
 /// A way to the server.
@@ -41,7 +41,7 @@ enum Stream {
     Unix(UnixStream),
 }
 
-/// The attacked server, as the environment of a rank names it.
+/// The attacked server, from the environment of a rank.
 pub struct Target {
     /// The client.
     pub proc: Proc,
@@ -53,10 +53,10 @@ pub struct Target {
 }
 
 impl Target {
-    /// As the environment of one of its clients names it.
+    /// The server that the environment of one of its clients names.
     ///
     /// # Panics
-    /// For an environment that names none.
+    /// If the environment names none.
     pub fn new(environment: &HashMap<String, String>) -> Target {
         let uri = &environment["PMIX_SERVER_URI41"];
         let (_, address) = uri.split_once(";tcp4://").expect("an address");
@@ -69,12 +69,12 @@ impl Target {
         }
     }
 
-    /// Where the server listens on loopback.
+    /// The server's port on loopback.
     pub fn port(&self) -> u16 {
         self.address.port()
     }
 
-    /// How the client would introduce itself.
+    /// The hello that the client would send.
     pub fn hello(&self, way: Way) -> Hello {
         let (psec, credential) = match way {
             Way::Tcp => ("native", Hello::native_credential(geteuid().as_raw(), getegid().as_raw())),
@@ -106,18 +106,18 @@ impl Target {
         Peer { stream }
     }
 
-    /// A connection that the server has let in.
+    /// A connection that the server has accepted after the client's hello.
     ///
     /// # Panics
-    /// When the server does not let it in.
+    /// If the server refuses it.
     pub fn let_in(&self, way: Way) -> Peer {
         self.introduce(way, &self.hello(way))
     }
 
-    /// A connection that the server has let in after this first message.
+    /// A connection that the server has accepted after this hello.
     ///
     /// # Panics
-    /// When the server does not let it in.
+    /// If the server refuses it.
     pub fn introduce(&self, way: Way, hello: &Hello) -> Peer {
         let mut peer = self.connect(way);
         peer.say(&hello.encode().expect("a first message"));
@@ -127,7 +127,7 @@ impl Target {
         peer
     }
 
-    /// Sends this first message, keeps the connection open, and returns the server's bytes until it hangs up.
+    /// Sends this hello, keeps the connection open, and returns the server's bytes until it closes the connection.
     ///
     /// # Panics
     /// If the server does not listen.
@@ -137,7 +137,8 @@ impl Target {
         peer.drain_inbound()
     }
 
-    /// Sends `bytes` on a new connection, closes its sending side, and returns the server's bytes until it hangs up.
+    /// Sends `bytes` on a new connection, closes its sending side, and returns the server's bytes until it closes the
+    /// connection.
     ///
     /// # Panics
     /// If the server does not listen.
@@ -153,12 +154,12 @@ pub struct Peer {
     stream: Stream,
 }
 
-/// Both ways.
+/// A stream to read and write.
 pub trait ReadWrite: Read + Write {}
 impl<T: Read + Write> ReadWrite for T {}
 
 impl Peer {
-    /// Its bytes.
+    /// The connection as a byte stream.
     pub fn io(&mut self) -> &mut dyn ReadWrite {
         match &mut self.stream {
             Stream::Tcp(stream) => stream,
@@ -166,28 +167,28 @@ impl Peer {
         }
     }
 
-    /// Sends bytes; a server that has hung up is no failure.
+    /// Sends bytes. A server that has closed the connection is no failure.
     ///
     /// # Panics
-    /// When they cannot be sent.
+    /// If they cannot be sent.
     pub fn say(&mut self, bytes: &[u8]) {
         match self.io().write_all(bytes) {
-            // The server has hung up while we spoke.
+            // The server has closed the connection meanwhile.
             Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {}
             result => result.expect("bytes are sent"),
         }
     }
 
-    /// Says that there is nothing more to come, and hears the server out.
+    /// Closes the sending side and reads until the server closes the connection.
     ///
     /// # Panics
-    /// When the connection breaks otherwise than by its end.
+    /// If the connection breaks in another way than by a close.
     pub fn end(self) -> Vec<u8> {
         if let Stream::Tcp(stream) = &self.stream {
             // The server refuses a connection that the peer has closed before the accept.
             wait_until_read(stream);
         }
-        // The server may have hung up already.
+        // The server may have closed the connection already.
         let _ = match &self.stream {
             Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
             Stream::Unix(stream) => stream.shutdown(Shutdown::Write),
@@ -195,10 +196,10 @@ impl Peer {
         self.drain_inbound()
     }
 
-    /// Hears the server out.
+    /// Reads until the server closes the connection.
     ///
     /// # Panics
-    /// When the connection breaks otherwise than by its end.
+    /// If the connection breaks in another way than by a close.
     fn drain_inbound(mut self) -> Vec<u8> {
         let mut heard = Vec::new();
         match self.io().read_to_end(&mut heard) {
@@ -208,16 +209,16 @@ impl Peer {
         heard
     }
 
-    /// Asks and hears the reply.
+    /// Sends a request and reads the reply.
     ///
     /// # Panics
-    /// When the server hangs up.
+    /// If the server closes the connection.
     pub fn ask(&mut self, request: &[u8]) -> Vec<u8> {
         self.say(&message(request));
         self.hear().expect("a reply").1
     }
 
-    /// The next message with its tag; none when the server has hung up.
+    /// The next message with its tag; `None` if the server has closed the connection.
     pub fn hear(&mut self) -> Option<(u32, Vec<u8>)> {
         let mut header = [0; Header::LEN];
         self.io().read_exact(&mut header).ok()?;
@@ -227,10 +228,10 @@ impl Peer {
         Some((header.tag, payload))
     }
 
-    /// Whether reading and writing wait.
+    /// Sets whether reading and writing block.
     ///
     /// # Panics
-    /// When the system does not do it.
+    /// If the system call fails.
     pub fn set_nonblocking(&self, nonblocking: bool) {
         match &self.stream {
             Stream::Tcp(stream) => stream.set_nonblocking(nonblocking),
@@ -240,15 +241,15 @@ impl Peer {
     }
 }
 
-/// Waits until the server has read all that was sent to it, or has hung up.
+/// Waits until the server has read all bytes sent to it, or has closed the connection.
 fn wait_until_read(stream: &TcpStream) {
     let (Ok(SocketAddr::V4(ours)), Ok(SocketAddr::V4(theirs))) = (stream.local_addr(), stream.peer_addr()) else {
-        // It has hung up.
+        // The server has closed the connection.
         return;
     };
     let address =
         |address: SocketAddrV4| format!("{:08X}:{:04X}", u32::from_ne_bytes(address.ip().octets()), address.port());
-    // The server's end as the kernel lists it: ESTABLISHED, bytes that wait to be written and to be read.
+    // The server's end in the kernel's list: ESTABLISHED, then the bytes that wait to be written and to be read.
     let their_end = format!(" {} {} 01 ", address(theirs), address(ours));
     loop {
         let list = std::fs::read_to_string("/proc/thread-self/net/tcp").expect("the list of sockets");
@@ -260,9 +261,9 @@ fn wait_until_read(stream: &TcpStream) {
     }
 }
 
-/// A job whose ranks wait, its server as the attacker reaches it, and a connection that keeps the attacker's rank from
-/// counting as lost when its other connections end: a fence would report that to the other ranks. The server may hold no
-/// more after the attack than it does now.
+/// A job whose ranks wait, its server as a target, and a connection of the attacker's rank. The connection keeps that
+/// rank from counting as lost when its other connections end; a fence would report the loss to the other ranks. The
+/// server may hold no more resources after the attack than it does now.
 ///
 /// # Panics
 /// As [`WaitingJob::start`].
@@ -277,12 +278,12 @@ pub fn attacked() -> (WaitingJob, Target, Peer) {
 /// A request as a [`PLAIN`] peer packs it.
 ///
 /// # Panics
-/// For a value that cannot be packed.
+/// If a value cannot be packed.
 pub fn encode(request: &Request) -> Vec<u8> {
     request.encode(PLAIN, Version::OURS).expect("a request")
 }
 
-/// A request as a message, with the first tag that there is.
+/// A request as a message with the first tag.
 pub fn message(payload: &[u8]) -> Vec<u8> {
     tagged(TAG_FIRST, payload)
 }

@@ -9,14 +9,14 @@ use pmix_wire::blob::Contribution;
 use crate::build::once;
 use crate::peers::PLAIN;
 
-/// As many ranks are one node's.
+/// The number of ranks on a node.
 const PER_NODE: u32 = 64;
 
-/// A file with the contributions of a job's nodes to a collecting fence, as servers give them: of each rank one value of 64 bytes,
-/// which begins with its number, as `benches/programs/calls.c` asks for it.
+/// A file with the contributions of a job's nodes to a collecting fence, in the servers' form. Each rank has one value
+/// of 64 bytes that begins with the rank's number, as `benches/programs/calls.c` expects.
 ///
 /// # Panics
-/// When the file cannot be written.
+/// If the file cannot be written.
 pub fn published(ranks: u32) -> PathBuf {
     once(&format!("published-{ranks}"), |path| {
         let key = Key::new("btl.endpoint.cold").expect("a key");
@@ -30,7 +30,7 @@ pub fn published(ranks: u32) -> PathBuf {
             let of_node: Vec<_> = of_node.collect();
             bytes.extend(Contribution::encode(PLAIN, true, &of_node).expect("a contribution"));
         }
-        // A name of its own: another test binary may be writing the same.
+        // Use a name of our own: another test binary may be writing the same file.
         let made = path.with_extension(std::process::id().to_string());
         fs::write(&made, bytes)
             .and_then(|()| fs::rename(&made, path))

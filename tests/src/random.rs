@@ -1,4 +1,4 @@
-//! Choices that a seed determines.
+//! Pseudo-random choices from a seed.
 
 /// A generator of numbers (xorshift64*): the same seed gives the same ones.
 pub struct Random(u64);
@@ -27,7 +27,7 @@ impl Random {
         &of[self.below(of.len())]
     }
 
-    /// Brings a list into another order.
+    /// Shuffles a list.
     pub fn shuffle<T>(&mut self, list: &mut [T]) {
         for last in (1..list.len()).rev() {
             list.swap(last, self.below(last + 1));

@@ -6,10 +6,10 @@ use std::fmt::Write;
 
 use crate::{Ended, Library, Run, program};
 
-/// Runs a script with a library; gives the lines with which it was answered.
+/// Runs a script with a library; returns the lines of its answers.
 ///
 /// # Panics
-/// Where the host fails, or one of its ranks.
+/// If the host or one of its ranks fails.
 pub fn run(library: Library, script: &str) -> Vec<String> {
     let ended = ended(library, script);
     assert_eq!(ended.code(), 0, "{library:?}: {}", ended.stderr);
@@ -18,7 +18,7 @@ pub fn run(library: Library, script: &str) -> Vec<String> {
     ended.stdout.lines().map(str::to_owned).collect()
 }
 
-/// As [`run`], with all that was printed, on standard error too.
+/// As [`run`]; returns the complete output, standard error included.
 pub fn ended(library: Library, script: &str) -> Ended {
     Run::new(program("registry"), library).input(script.as_bytes().to_vec()).run()
 }
@@ -35,9 +35,9 @@ pub fn told(script: &str) {
 /// As [`told`], once for each library of the ranks, with variables of their environment.
 ///
 /// # Panics
-/// As there.
+/// As [`told`].
 pub fn told_to(script: &str, ranks: &[(Library, &str)]) {
-    // A line may go on in the next one.
+    // A line may continue in the next one.
     let script: Vec<String> =
         script.replace("\\\n", "").lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     let lines: Vec<(&str, Option<&str>)> = script
@@ -67,7 +67,7 @@ pub fn told_to(script: &str, ranks: &[(Library, &str)]) {
     }
 }
 
-/// A text as scripts and answers have it.
+/// A text in the notation of scripts and answers.
 pub fn text(text: impl AsRef<[u8]>) -> String {
     let mut written = String::new();
     for byte in text.as_ref() {
@@ -76,14 +76,14 @@ pub fn text(text: impl AsRef<[u8]>) -> String {
             other => drop(write!(written, "%{other:02X}")),
         }
     }
-    // Alone it would stand for no text at all.
+    // A single `-` would denote a missing text.
     if written == "-" { "%2D".into() } else { written }
 }
 
 /// The bytes of a text in an answer.
 ///
 /// # Panics
-/// If it is not such a text.
+/// If it is not a text in that notation.
 pub fn bytes(text: &str) -> Vec<u8> {
     let mut parts = text.split('%');
     let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
@@ -97,7 +97,7 @@ pub fn bytes(text: &str) -> Vec<u8> {
 /// The answer to a question that succeeded, without its status.
 ///
 /// # Panics
-/// For one that did not.
+/// If the question failed.
 pub fn success(answer: &str) -> &str {
     answer.strip_suffix("status 0").unwrap_or_else(|| panic!("{answer}")).trim_end()
 }

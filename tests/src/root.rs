@@ -14,9 +14,9 @@ pub struct Root {
 }
 
 impl Root {
-    /// The program `mpi` there with our library, as words of a command.
+    /// The root's program `mpi` with our library, as words of a command.
     pub const WITH_OURS: &'static str = "env LD_LIBRARY_PATH=/mnt/lib /mnt/bin/mpi";
-    /// The same with the library of that release.
+    /// The root's program `mpi` with the library of that release.
     pub const WITH_THEIRS: &'static str = "/mnt/bin/mpi";
 
     /// The root that `PMIX_TEST_OPENMPI5` names, with the program `mpi` compiled there.
@@ -41,12 +41,12 @@ impl Root {
         Ok(Root { path, programs })
     }
 
-    /// `mpirun` of that release, of any number of ranks.
+    /// `mpirun` of that release, for any number of ranks.
     pub fn mpirun(&self, traces: &Traces) -> Run {
         self.enter().traced(traces).args("mpirun --oversubscribe")
     }
 
-    /// A command that runs its further arguments in a chroot of the directory, where our library is in `/mnt/lib`.
+    /// A command that runs its further arguments in a chroot of the directory, in which our library is in `/mnt/lib`.
     pub fn enter(&self) -> Run {
         let run = Run::new(repository().join("tests/openmpi5/enter.sh"), Library::Stock);
         run.arg(&self.path).arg(repository()).arg(Library::ours().file()).arg(&self.programs)

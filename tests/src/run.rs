@@ -16,17 +16,17 @@ use nix::unistd::Pid;
 use crate::build::{Library, pmixrun};
 use crate::traces::{MARK, Traces};
 
-/// A test that takes this long hangs: machines that build at the same time are slow, but not that slow. Checkers of
-/// memory and threads are slower: for them, `PMIX_TEST_PATIENCE` says how many times as long is waited.
+/// A test that takes this long hangs, even on a machine that builds at the same time. Checkers of memory and threads
+/// are slower: `PMIX_TEST_PATIENCE` multiplies this time for them.
 static DEADLINE: LazyLock<Duration> = LazyLock::new(|| {
     let patience = std::env::var("PMIX_TEST_PATIENCE").ok().and_then(|times| times.parse().ok());
     Duration::from_secs(120) * patience.unwrap_or(1)
 });
-/// How long to read on from the pipes of a command that has ended: processes that it left behind
-/// may hold them open.
+/// The time to continue reading the pipes of a command that has ended. Processes that it left behind may hold them
+/// open.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// A command to be run in a process group of its own.
+/// A command that runs in a process group of its own.
 #[derive(Debug)]
 pub struct Run {
     command: Command,
@@ -36,8 +36,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// A program to run with a library, in an environment that holds no other PMIx or Slurm job. `PMIX_TEST_WRAPPER`
-    /// may name a command, with its arguments, to run the program under.
+    /// A program with a library, in an environment without another PMIx or Slurm job. `PMIX_TEST_WRAPPER` may name a
+    /// command with arguments under which the program runs.
     pub fn new(program: impl AsRef<Path>, library: Library) -> Run {
         let program = program.as_ref();
         let wrapper = std::env::var("PMIX_TEST_WRAPPER").unwrap_or_default();
@@ -53,19 +53,19 @@ impl Run {
             }
         }
         command.env("LD_LIBRARY_PATH", library.directory());
-        // More ranks than processors must not spin; mpirun does not like to be root, as containers are.
+        // More ranks than processors must not spin; mpirun refuses to run as root, which is the user in containers.
         command.env("OMPI_MCA_mpi_yield_when_idle", "1");
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         Run { command, words: vec![program.into()], input: Vec::new(), deadline: *DEADLINE }
     }
 
-    /// A program as `count` ranks under our launcher, with a library. Arguments that are added are the program's.
+    /// A program as `count` ranks under our launcher, with a library. Arguments added later are the program's.
     pub fn ranks(count: usize, program: impl AsRef<OsStr>, library: Library) -> Run {
         Run::new(pmixrun(), library).arg("-n").arg(count.to_string()).arg(program)
     }
 
-    /// Lets the command be found by `traces`: gives it the test's directory for temporary files, and
-    /// a mark that its descendants inherit.
+    /// Lets `traces` find the command: gives it the test's directory for temporary files, and a mark that its
+    /// descendants inherit.
     pub fn traced(self, traces: &Traces) -> Run {
         self.env("TMPDIR", traces.directory()).env(MARK, traces.mark())
     }
@@ -88,17 +88,17 @@ impl Run {
         self
     }
 
-    /// Gives the command a standard input, which is empty otherwise.
+    /// Sets the command's standard input, which is empty by default.
     pub fn input(self, input: Vec<u8>) -> Run {
         Run { input, ..self }
     }
 
-    /// Gives the command so long.
+    /// Sets the command's deadline.
     pub fn deadline(self, deadline: Duration) -> Run {
         Run { deadline, ..self }
     }
 
-    /// Gives the command as many times as long as others have.
+    /// Multiplies the default deadline.
     pub fn within(self, times: u32) -> Run {
         Run { deadline: self.deadline * times, ..self }
     }
@@ -106,12 +106,12 @@ impl Run {
     /// Runs the command to its end.
     ///
     /// # Panics
-    /// When the command cannot be started, or is still running at the deadline; its process group is then killed.
+    /// If the command cannot be started, or is still running at the deadline. Its process group is then killed.
     pub fn run(self) -> Ended {
         self.attempt().unwrap_or_else(|hung| panic!("{hung}"))
     }
 
-    /// Runs the command to its end, or to the deadline; its process group is then killed.
+    /// Runs the command to its end, or to the deadline and then kills its process group.
     ///
     /// # Errors
     /// The state of its processes at the deadline.
@@ -127,7 +127,7 @@ impl Run {
         let group = Pid::from_raw(child.id() as i32);
         if let Some(mut stdin) = child.stdin.take() {
             let input = std::mem::take(&mut self.input);
-            // A program that does not read its input ends this with an error, which is its own matter.
+            // Ignore the error of a program that does not read its input.
             thread::spawn(move || std::io::Write::write_all(&mut stdin, &input));
         }
         let (stdout, stderr) = (collect(child.stdout.take()), collect(child.stderr.take()));
@@ -141,7 +141,7 @@ impl Run {
             }
         };
         let standing = if status.is_none() { Standing::of_group(group) } else { Vec::new() };
-        // Kills the rest of the group: all of it after a deadline, none otherwise.
+        // Kills the remaining processes of the group: all of it after the deadline, usually none otherwise.
         let left = killpg(group, Signal::SIGKILL).is_ok();
         let (stdout, stderr) = (drain(&stdout), drain(&stderr));
         let Some(status) = status else {
@@ -156,7 +156,7 @@ impl Run {
     /// Runs the command and asserts that it exits with status 0.
     ///
     /// # Panics
-    /// As [`Run::run`], and where it fails.
+    /// As [`Run::run`], and if it fails.
     pub fn succeed(self) -> Ended {
         let ended = self.run();
         assert_eq!(ended.code(), 0, "{ended}");
@@ -174,7 +174,7 @@ pub struct Hung {
 }
 
 impl Hung {
-    /// Whether a process with this name has two threads or more that wait for locks.
+    /// Whether a process with this name has at least two threads that wait for locks.
     pub fn waits_for_itself(&self, name: &str) -> bool {
         self.standing.iter().any(|process| process.name == name && process.at_locks >= 2)
     }
@@ -191,12 +191,12 @@ impl fmt::Display for Hung {
     }
 }
 
-/// A process, zombies apart, of a command that does not end.
+/// A process of a command that hangs; zombies are left out.
 #[derive(Debug)]
 struct Standing {
     name: String,
     words: String,
-    /// How many of its threads are in the system call that waits for locks.
+    /// The number of its threads in the system call that waits for locks.
     at_locks: usize,
 }
 
@@ -222,7 +222,7 @@ impl Standing {
 
     fn of(pid: i32) -> Option<Standing> {
         let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).ok();
-        // Zombies have no command line any more.
+        // Zombies have no command line.
         let words = read("cmdline").filter(|words| !words.is_empty())?.replace('\0', " ");
         let lock = format!("{} ", nix::libc::SYS_futex);
         let at_lock =
@@ -232,7 +232,7 @@ impl Standing {
     }
 }
 
-/// The numbers that are names in a directory.
+/// The entries of a directory that are numbers.
 fn entries(directory: &str) -> Vec<i32> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
@@ -243,7 +243,7 @@ fn collect(mut source: Option<impl Read + Send + 'static>) -> mpsc::Receiver<Vec
     let (read, collected) = mpsc::channel();
     thread::spawn(move || {
         let mut piece = vec![0; 1 << 16];
-        // Bytes read before an error are kept; the reader gives up when the receiver is gone.
+        // Keeps the bytes read before an error. Stops when the receiver is dropped.
         while let Some(count @ 1..) = source.as_mut().and_then(|source| source.read(&mut piece).ok())
             && read.send(piece[..count].to_vec()).is_ok()
         {}
@@ -251,13 +251,13 @@ fn collect(mut source: Option<impl Read + Send + 'static>) -> mpsc::Receiver<Vec
     collected
 }
 
-/// All that a pipe has brought when it has ended or been silent for long.
+/// All bytes from a pipe, until it ends or is silent for [`DRAIN`].
 fn drain(collected: &mpsc::Receiver<Vec<u8>>) -> String {
     let pieces = std::iter::from_fn(|| collected.recv_timeout(DRAIN).ok());
     String::from_utf8_lossy(&pieces.flatten().collect::<Vec<u8>>()).into_owned()
 }
 
-/// The version text of an installed program; none where it is not installed.
+/// The version text of an installed program; `None` if it is not installed.
 pub fn release_of(program: &str) -> Option<String> {
     let output = Command::new(program).arg("--version").output().ok()?;
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
@@ -277,12 +277,13 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// The exit status as a shell has it.
+    /// The exit status as a shell reports it.
     pub fn code(&self) -> i32 {
         self.status.code().unwrap_or_else(|| 128 + self.status.signal().unwrap_or(0))
     }
 
-    /// Whether the command itself crashed, or the one that `cluster.sh` ran; not whether it says that another one did.
+    /// Whether the command itself, or the command that `cluster.sh` ran, crashed. A report that another process crashed
+    /// does not count.
     pub fn is_crash(&self) -> bool {
         let signals = [Signal::SIGSEGV, Signal::SIGBUS, Signal::SIGABRT];
         let by_shell = |line: &str| {
@@ -293,7 +294,7 @@ impl Ended {
             || self.stderr.lines().any(by_shell)
     }
 
-    /// How many lines of the output hold `text`.
+    /// The number of output lines with `text`.
     pub fn count(&self, text: &str) -> usize {
         self.stdout.lines().filter(|line| line.contains(text)).count()
     }

@@ -1,11 +1,11 @@
-//! Leftovers of a test: files, processes, and resources of processes that live on.
+//! Leftovers of a test: files, processes, and resources of processes that keep running.
 //!
-//! A test takes [`Traces`] at its start, runs its commands with [`Run::traced`](crate::Run::traced), and asserts at
-//! the end that nothing is left. The commands have a directory for temporary files of their own; around and in it lie
-//! canaries, which must stay unchanged. They also have a variable in their environment that all their descendants
-//! inherit, by which the test finds them in any session or group, apart from those of other tests.
+//! A test takes [`Traces`] at its start, runs its commands with [`Run::traced`](crate::Run::traced), and asserts at the
+//! end that nothing is left. The commands have a directory of their own for temporary files. Around and in it are
+//! canaries, which must stay unchanged. The commands also have an environment variable that all their descendants
+//! inherit. By it the test finds its own processes, and only these, in any session or group.
 //!
-//! [`Living`] is for an attacked process that lives on: it may hold no more resources afterwards than before.
+//! [`Living`] is for an attacked process that keeps running: it may hold no more resources afterwards than before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -20,13 +20,13 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// The variable by which processes of a test are found.
+/// The environment variable that marks processes of a test.
 pub(crate) const MARK: &str = "TRACED_BY";
-/// How long a leftover may take to disappear. A killed process does not end at once, and machines are slow; a leftover after
-/// this time is permanent.
+/// The time that a leftover may take to disappear. A killed process does not end at once, and machines are slow. A
+/// leftover after this time is permanent.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs `attempt` until it answers nothing; gives its last answer when it is too late.
+/// Runs `attempt` until it returns `None`. After [`PATIENCE`], returns its last answer.
 pub(crate) fn patiently<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -38,7 +38,7 @@ pub(crate) fn patiently<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> 
     }
 }
 
-/// State before a test, and how its leftovers are found afterwards.
+/// The state before a test, and the marks by which leftovers are found afterwards.
 #[derive(Debug)]
 pub struct Traces {
     /// Holds the canaries, the directory for temporary files, and the test's own directory.
@@ -49,10 +49,10 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// Lays out the directories and the canaries.
+    /// Makes the directories and the canaries.
     ///
     /// # Panics
-    /// When that fails.
+    /// If that fails.
     pub fn begin() -> Traces {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let mark = format!("{}.{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -62,7 +62,8 @@ impl Traces {
             fs::create_dir(directory).expect("a directory");
         }
         for place in [traces.home.path().to_owned(), traces.directory()] {
-            // Some have names that the library and the launcher would give: it is theirs by more than its name.
+            // Some have names in the form of the library's and the launcher's: a name alone must not make them remove a
+            // file.
             for name in ["canary", "pmixrun.0123456789abcdef/job/canary", "pmix-dstore-canary-0/0/segment-0"] {
                 let file = place.join(name);
                 fs::create_dir_all(file.parent().unwrap_or(&place)).expect("a directory");
@@ -79,7 +80,7 @@ impl Traces {
         self.home.path().join("tmp")
     }
 
-    /// A directory for files of the test itself, in which anything may be left.
+    /// A directory for files of the test itself. Leftovers in it are allowed.
     pub fn own(&self) -> PathBuf {
         self.home.path().join("own")
     }
@@ -95,7 +96,8 @@ impl Traces {
         let mut found = BTreeMap::new();
         for entry in fs::read_dir("/proc").expect("/proc").flatten() {
             let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-            // Unreadable: another user's process, or one that has just ended. Neither is ours.
+            // If the environment is unreadable, the process belongs to another user or has just ended. Neither is of
+            // this test.
             let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
             if environment.split(|byte| *byte == 0).any(|variable| variable == marked.as_bytes()) {
                 let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
@@ -132,7 +134,7 @@ impl Traces {
             self.look_at_canaries().into_keys().filter(|path| !self.canaries.contains_key(path)).collect();
         let new: Vec<PathBuf> = elsewhere().difference(&self.elsewhere).cloned().collect();
         if !new.is_empty() {
-            // No process of this test is left. An open file belongs to another job, which may be no test at all.
+            // No process of this test is left, so an open file belongs to another job, which need not be a test.
             let open = open_files();
             found.extend(
                 new.into_iter().filter(|path| !open.iter().any(|file| file.starts_with(path.as_os_str().as_bytes()))),
@@ -148,7 +150,7 @@ impl Traces {
         while let Some(directory) = directories.pop() {
             for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
                 let path = entry.path();
-                // Directories change with their contents.
+                // Do not compare directories: they change with their contents.
                 if ours.contains(&path) {
                     continue;
                 }
@@ -171,8 +173,8 @@ fn open_files() -> Vec<Vec<u8>> {
     files.map(|path| path.into_os_string().into_vec()).collect()
 }
 
-/// Files with names of ours in the directories that all processes of this machine share. Of a job's directory, the end of
-/// the name is left out, which is chance: a job that had some before has others now, and is not of this test.
+/// Files with names of ours in the directories that all processes of this machine share. The random end of a job
+/// directory's name is left out: a job that had files before has others now, and is not of this test.
 fn elsewhere() -> BTreeSet<PathBuf> {
     let is_ours = |name: &OsString| [&b"pmixrun."[..], b"pmix-dstore-"].iter().any(|p| name.as_bytes().starts_with(p));
     let shared = [std::env::temp_dir(), "/dev/shm".into()];
@@ -182,7 +184,7 @@ fn elsewhere() -> BTreeSet<PathBuf> {
         .collect()
 }
 
-/// Everything about a file that somebody might change.
+/// The properties of a file that must not change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Canary {
     inode: u64,
@@ -218,7 +220,7 @@ impl Canary {
     }
 }
 
-/// A process that lives on while it is attacked: a server, as a rule.
+/// A process that keeps running while it is attacked, usually a server.
 #[derive(Debug)]
 pub struct Living {
     pid: u32,
@@ -231,11 +233,11 @@ impl Living {
         Living { pid, before: Held::by(pid) }
     }
 
-    /// Asserts that the process holds no more descriptors, threads and mappings of files than before. It is given time to
-    /// notice that its peers have gone.
+    /// Asserts that the process holds no more descriptors, threads and mappings of files than before. Gives it time to
+    /// notice that its peers have closed their connections.
     ///
     /// # Panics
-    /// When it holds more, or is gone.
+    /// If it holds more, or has ended.
     pub fn assert_holds_no_more(&self) {
         let more = patiently(|| Held::by(self.pid).more_than(&self.before));
         assert!(more.is_none(), "process {} holds more than before:\n{}", self.pid, more.unwrap_or_default());
@@ -262,7 +264,7 @@ impl Held {
                 Ok(file) if target.starts_with('/') => {
                     count(format!("descriptor {}:{}", file.dev(), file.ino()), &format!("descriptor {target}"));
                 }
-                // Sockets and pipes have numbers of their own.
+                // Sockets and pipes have unique numbers: count them by kind.
                 _ => {
                     let kind = format!("descriptor {}", target.split_once(":[").map_or(&*target, |(kind, _)| kind));
                     count(kind.clone(), &kind);
@@ -273,8 +275,7 @@ impl Held {
             count("thread".into(), "thread");
         }
         let maps = fs::read_to_string(process.join("maps")).unwrap_or_default();
-        // Long values that are published lie in their segment alone, which their server maps, once. One that it has taken away has
-        // no name.
+        // Long published values are only in their segment, which the server maps once. A removed segment has no name.
         let mut published = BTreeSet::new();
         let mut is_published = |name: &str| {
             name.contains("/s/segment-") && !name.ends_with(" (deleted)") && published.insert(name.to_owned())
@@ -283,7 +284,7 @@ impl Held {
             if is_published(&line[at..]) {
                 continue;
             }
-            // Range, rights and offset come before the device's and the file's number.
+            // Range, rights and offset precede the device's and the file's number.
             let numbers: Vec<&str> = line[..at].split_whitespace().skip(3).collect();
             count(format!("mapping {}", numbers.join(":")), &format!("mapping {}", &line[at..]));
         }
@@ -347,7 +348,7 @@ mod tests {
         }
         assert!(catch_unwind(AssertUnwindSafe(|| traces.assert_none_left(""))).is_err());
         let traces = Traces::begin();
-        // Jobs of others may come and go in the directories that all share.
+        // Other jobs may make and remove files in the shared directories.
         let home = traces.home.path().canonicalize().unwrap();
         let files = || -> BTreeSet<_> { traces.files().into_iter().filter(|path| path.starts_with(&home)).collect() };
         assert_eq!(files(), BTreeSet::new());
@@ -360,7 +361,8 @@ mod tests {
     #[test]
     fn shared_memory_files_belong_to_the_process_that_has_them_open() {
         let traces = Traces::begin();
-        // A name that no other run of this test has: of names that differ only behind their last dash, one is looked at.
+        // A name that no other run of this test has. Of names that differ only after the last dash, only one is
+        // compared.
         let name = format!("pmix-dstore-traces.{}.", std::process::id());
         let shared = tempfile::Builder::new().prefix(&format!("{name}-")).tempdir().unwrap();
         let job = shared.path().with_file_name(name);
@@ -377,7 +379,7 @@ mod tests {
         let (traces, other) = (Traces::begin(), Traces::begin());
         let gate = traces.own().join("gate");
         fs::write(&gate, "").unwrap();
-        // In a session and a group of its own, with a parent that has ended, and with nothing of ours open.
+        // A process in a session and a group of its own, whose parent has ended, and without open files of ours.
         let stay = "touch \"$0.there\"; while test -e \"$0\"; do sleep 0.01; done";
         let script = "setsid sh -c \"$1\" \"$0\" < /dev/null > /dev/null 2>&1 & \
                       until test -e \"$0.there\"; do sleep 0.01; done";
@@ -398,7 +400,7 @@ mod tests {
         let more = Held::by(std::process::id()).more_than(&before).unwrap();
         assert!(more.contains(&format!("descriptor {}: 0 before, 2 now", file.display())), "{more}");
         drop(open);
-        // Other tests of this process open files, too.
+        // Other tests in this process open files, too.
         assert!(
             patiently(|| Held::by(std::process::id()).more_than(&before).filter(|m| m.contains("/own/file"))).is_none()
         );

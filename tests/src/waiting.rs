@@ -1,4 +1,4 @@
-//! A job whose ranks wait outside the library while a test does something to their server.
+//! A job whose ranks wait outside the library while a test attacks their server.
 
 use std::collections::HashMap;
 use std::fs;
@@ -8,16 +8,17 @@ use std::time::Duration;
 
 use crate::{Ended, Library, Living, Run, Traces, pmixrun, program};
 
-/// Each rank writes its environment, waits until the gate is gone, and then does its Gets as every job does.
+/// Each rank writes its environment, waits until the gate file is removed, and then does its Gets.
 const WAIT_AND_WORK: &str = r#"
 while test -e "$1"; do sleep 0.02; done
 "$2" --gets 100 || exit
 "#;
-/// Each rank publishes, says so, waits until the gate is gone, and reads; then another program of the rank reads again.
+/// Each rank publishes, reports that, waits until the gate file is removed, and reads. Then another program of the rank
+/// reads again.
 const READ_TWICE: &str = r#"
 "$3" "$1" && "$3" || exit
 "#;
-/// The last rank ends at once, the others when the gate is gone.
+/// The last rank ends at once, the others when the gate file is removed.
 const LEAVE: &str = r#"
 test "$PMIX_RANK" = 0 || { > "$1.$PMIX_RANK.over"; exit; }
 while test -e "$1"; do sleep 0.02; done
@@ -30,38 +31,38 @@ const INTRODUCTION: &str = r#"
 # The launcher is the parent of the process that starts the ranks.
 sed -n 's/^PPid:[[:space:]]*//p' /proc/$PPID/status > "$1.$PMIX_RANK.part" && mv "$1.$PMIX_RANK.part" "$1.pid"
 "#;
-/// The end of a rank's script where the test inspects the server after the ranks' finalize, before the job ends.
+/// The end of a rank's script for tests that inspect the server after the ranks' finalize and before the job ends.
 const STAY: &str = r#"
 > "$1.$PMIX_RANK.over"
 while test -e "$1.stay"; do sleep 0.02; done
 "#;
 
-/// A job that has been started and not begun.
+/// A job whose ranks have been started and wait.
 pub struct WaitingJob {
     gate: PathBuf,
     traces: Traces,
     running: Option<JoinHandle<Ended>>,
     ranks: u32,
-    /// The server's resources before the attack, where they were recorded.
+    /// The server's resources before the attack, if they were recorded.
     server: Option<Living>,
-    /// How many programs say that they have done their Gets.
+    /// The number of programs that report that they have done their Gets.
     done: u32,
 }
 
 impl WaitingJob {
-    /// Starts `ranks` ranks with our launcher, `limits` being shell commands that come before it (`ulimit`, or `:`).
+    /// Starts `ranks` ranks with our launcher. `limits` are shell commands before it (`ulimit`, or `:`).
     ///
     /// # Panics
-    /// When the ranks do not come up.
+    /// If the ranks do not start.
     pub fn start(ranks: u32, limits: &str) -> WaitingJob {
         WaitingJob::of(ranks, limits, WAIT_AND_WORK, ranks)
     }
 
-    /// Starts `ranks` ranks that have attached the segments and published, and will read when the job goes on: the same
-    /// process once more, and then a new one.
+    /// Starts `ranks` ranks, which attach the segments and publish. When the job continues, the same process reads
+    /// again, and then a new one.
     ///
     /// # Panics
-    /// When the ranks do not come up.
+    /// If the ranks do not start.
     pub fn reading(ranks: u32) -> WaitingJob {
         let job = WaitingJob::of(ranks, ":", READ_TWICE, 2 * ranks);
         (0..ranks).for_each(|rank| drop(job.written(&format!("{rank}.ready"))));
@@ -71,7 +72,7 @@ impl WaitingJob {
     /// Starts two ranks, the second of which ends at once.
     ///
     /// # Panics
-    /// When the ranks do not come up.
+    /// If the ranks do not start.
     pub fn left_by_one() -> WaitingJob {
         WaitingJob::of(2, ":", LEAVE, 1)
     }
@@ -105,13 +106,13 @@ impl WaitingJob {
         self.traces.directory()
     }
 
-    /// The process of the launcher, which is the server's.
+    /// The launcher's process, which is also the server's.
     pub fn server(&self) -> u32 {
         self.written("pid").trim().parse().expect("a number")
     }
 
-    /// Records the server's descriptors, threads and file mappings. It may hold no more when the job goes
-    /// on after the attack, nor when the ranks have finished.
+    /// Records the server's descriptors, threads and file mappings. It may hold no more when the job continues after
+    /// the attack, nor when the ranks have finished.
     ///
     /// # Panics
     /// If the test's directory is not writable.
@@ -120,16 +121,16 @@ impl WaitingJob {
         self.server = Some(Living::watch(self.server()));
     }
 
-    /// A rank's environment; its process ID under `PID`.
+    /// A rank's environment, with its process ID under `PID`.
     pub fn environment(&self, rank: u32) -> HashMap<String, String> {
         let text = self.written(&rank.to_string());
         text.lines().filter_map(|line| line.split_once('=')).map(|(name, value)| (name.into(), value.into())).collect()
     }
 
-    /// Bytes that the server has allocated and touched.
+    /// The bytes that the server has allocated and touched.
     ///
     /// # Panics
-    /// When the server is gone.
+    /// If the server has ended.
     pub fn server_memory(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.server())).expect("the server is running");
         let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("a kernel from 4.5 on");
@@ -137,21 +138,22 @@ impl WaitingJob {
         kib * 1024
     }
 
-    /// Lets the ranks begin and waits until they have done their work, while the attack goes on; for a server that is watched.
+    /// Lets the ranks begin and waits until they have done their work, while the attack continues. Only for a watched
+    /// server.
     ///
     /// # Panics
-    /// When they fail.
+    /// If they fail.
     pub fn let_work(&self) {
         assert!(self.stay().exists(), "the server is not watched");
         fs::remove_file(&self.gate).expect("the gate is there");
         (0..self.ranks).for_each(|rank| drop(self.written(&format!("{rank}.over"))));
     }
 
-    /// Lets the ranks begin if they wait; asserts that all of them do all their Gets and that the job leaves nothing, nor, in a server
-    /// that is watched, the attack.
+    /// Lets waiting ranks begin. Asserts that all of them do all their Gets, that the job leaves nothing, and that the
+    /// attack leaves nothing in a watched server.
     ///
     /// # Panics
-    /// If they do not.
+    /// If one of these does not hold.
     pub fn finish(mut self) -> Ended {
         if let Some(server) = &self.server {
             if self.gate.exists() {
@@ -171,12 +173,12 @@ impl WaitingJob {
         ended
     }
 
-    /// The file that keeps the job from ending when its ranks have done their work.
+    /// The file that keeps the job from ending after its ranks have done their work.
     fn stay(&self) -> PathBuf {
         self.gate.with_extension("stay")
     }
 
-    /// The contents of a file that a rank writes; waits as long as the job may run.
+    /// The contents of a file that a rank writes. Waits for it as long as the job may run.
     fn written(&self, name: &str) -> String {
         let file = self.gate.with_extension(name);
         loop {
@@ -191,7 +193,7 @@ impl WaitingJob {
 
 impl Drop for WaitingJob {
     fn drop(&mut self) {
-        // A test that fails leaves no ranks behind.
+        // Even a failing test must leave no ranks behind.
         let _ = fs::remove_file(self.stay());
         let _ = fs::remove_file(&self.gate);
         if let Some(running) = self.running.take() {

@@ -1,6 +1,6 @@
 //! Two users at one server: which data of one user's job a tool of the other can reach.
 //!
-//! The host is root's and names its ranks as Ann's. The tools run under bare uids.
+//! The host runs as root and registers its ranks as the user Ann's. The tools run under uids without an account.
 
 use nix::unistd::geteuid;
 use pmix_tests::{Ended, Library, Traces, beside_host, left_out, program};
@@ -17,7 +17,7 @@ fn tool_of(uid: u32, library: Library, host: &str, words: &str) -> Option<Ended>
     }
     let traces = Traces::begin();
     let (directory, program) = (library.directory(), program("tool"));
-    // The directory for temporary files is root's: other users get the address.
+    // Other users cannot read root's directory for temporary files, so they get the server's address.
     let line = format!(
         "uri=$(head -1 $PMIX_SYSTEM_TMPDIR/pmix.$(hostname -s).tool); \
          LD_LIBRARY_PATH={} setpriv --reuid {uid} --regid {uid} --clear-groups {} --uri $uri {words}",
@@ -47,7 +47,7 @@ fn a_tool_reaches_nothing_of_another_users_job() {
         for what in ["get pmix.job.size", "pull", "input", "control"] {
             assert_eq!(answer(&ended, what), NO_PERMISSIONS, "{what}: {ended}");
         }
-        // A released client ignores the reply to these.
+        // Stock clients ignore the reply to these requests.
         let told = if library.is_ours() { NO_PERMISSIONS } else { "0" };
         assert_eq!((answer(&ended, "send"), answer(&ended, "abort")), (told, told), "{ended}");
         assert_eq!(answer(&ended, "query pmix.qry.ns"), "0, 1, ", "{ended}");

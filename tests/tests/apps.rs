@@ -12,7 +12,7 @@ use std::time::Instant;
 use pmix_tests::foreign::{self, Fault, MPIRUN_LOCKS_UP};
 use pmix_tests::{Ended, Pair, Run, Traces, plugin, repository};
 
-/// Debian's, for which its packages of modules are.
+/// Debian's interpreter, for which its packages of modules are built.
 const PYTHON: &str = "/usr/bin/python3";
 
 /// A job under construction, and its leftovers when it has ended.
@@ -22,7 +22,7 @@ struct Job {
 }
 
 impl Job {
-    /// Where its ranks run, and leave files.
+    /// The directory in which its ranks run and write files.
     fn directory(&self) -> PathBuf {
         self.traces.own()
     }
@@ -33,8 +33,8 @@ impl Job {
         fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
     }
 
-    /// A program that executes `command` and its own arguments, with the ranks' library, and as one that tells which one
-    /// that is.
+    /// A program that executes `command` with its own arguments and the ranks' library, and reports which library that
+    /// is.
     fn script(&self, name: &str, command: &str) -> PathBuf {
         let file = self.directory().join(name);
         let (library, mapped) = (self.pair.ranks.directory(), plugin("mapped"));
@@ -59,8 +59,8 @@ impl Job {
             .arg(program.as_ref())
     }
 
-    /// Asserts that each of `count` processes, which are all that there were, and the daemon they came from had the
-    /// library that they were to have.
+    /// Asserts that there were `count` processes, and that each of them and the daemon that started it had the expected
+    /// library.
     fn assert_mapped(&self, ended: &Ended, count: usize) {
         let expected = format!("library {} daemon {}", self.pair.ranks.identity(), self.pair.server.identity());
         let list = String::from_utf8(self.written("mapped")).expect("text");
@@ -68,12 +68,11 @@ impl Job {
     }
 }
 
-/// The stock library beside itself stood still in 2 of 30 runs of the pool of workers.
+/// mpirun hangs; with the stock library on both sides in 2 of 30 runs of the pool of workers.
 const MPIRUN_STANDS: Fault =
     Fault { name: "mpirun locks itself up in a job that spawns", per_mille: 67, ..MPIRUN_LOCKS_UP };
 
-/// Runs a job to its end. Under the stock library as server one that spawns stands still now and then, also with stock
-/// ranks.
+/// Runs a job to its end. With the stock library as server, a job that spawns sometimes hangs, also with stock ranks.
 fn attempt(pair: Pair, run: impl Fn(&Job) -> Run) -> (Job, Ended) {
     foreign::despite(pair, &[MPIRUN_STANDS], || {
         let job = Job { traces: Traces::begin(), pair };
@@ -82,9 +81,9 @@ fn attempt(pair: Pair, run: impl Fn(&Job) -> Run) -> (Job, Ended) {
     })
 }
 
-/// Runs a job of `count` processes with the stock library on both sides and then with each pair. It must succeed;
-/// `result` extracts the same computed values from all of them, and none writes to standard error a line that the
-/// stock job does not write. No job leaves anything.
+/// Runs a job of `count` processes with the stock library on both sides and then with each pair. Each must succeed.
+/// `result` must extract the same computed values from all of them. None may write a line to standard error that the
+/// stock job does not write, and none may leave anything.
 fn same_as_stock(name: &str, count: usize, run: impl Fn(&Job) -> Run, result: impl Fn(&Ended, &Job) -> String) {
     let run = |pair| {
         let begun = Instant::now();
@@ -107,13 +106,13 @@ fn same_as_stock(name: &str, count: usize, run: impl Fn(&Job) -> Run, result: im
     }
 }
 
-/// The lines of a text that hold one of `words`.
+/// The lines of a text with one of `words`.
 fn lines_with(text: &str, words: &[&str]) -> String {
-    // A line of a table begins with the kind of its times. HPCC leaves out that of the processor's time where its clock has
-    // not moved.
+    // A line of a table begins with the kind of its times. HPCC leaves out the line of processor time if that clock has
+    // not advanced.
     let is_result = |line: &&str| !line.starts_with("CPU ") && words.iter().any(|word| line.contains(word));
     text.lines().filter(is_result).fold(String::new(), |found, line| {
-        // A decimal number in such a line is a time, or derived from one.
+        // A decimal number in these lines is a time, or derived from one.
         let is_timed = line.starts_with("WALL ");
         let kept: Vec<_> = line.split_whitespace().filter(|word| !is_timed || !word.contains('.')).collect();
         found + &kept.join(" ") + "\n"
@@ -156,7 +155,7 @@ fn hpcc() {
 fn lammps() {
     let run = |job: &Job| job.mpirun(4, "lmp").arg("-in").arg(script("melt.in")).args("-log none");
     same_as_stock("LAMMPS", 4, run, |ended, job| {
-        // Energy, temperature and pressure to the last bit, and where each atom is in the end.
+        // Energy, temperature and pressure to the last bit, and the final position of each atom.
         let is_thermo = |line: &&str| line.split_whitespace().all(|word| word.parse::<f64>().is_ok());
         let thermo: Vec<_> =
             ended.stdout.lines().skip_while(|line| !line.starts_with("Step ")).skip(1).take_while(is_thermo).collect();
@@ -212,7 +211,7 @@ fn mumps() {
     for (program, input) in [("dsimpletest", "input_simpletest_real"), ("zsimpletest", "input_simpletest_cmplx")] {
         let tests = Path::new("/usr/lib/mumps");
         let run = |job: &Job| {
-            // mpirun passes its input on to the first rank.
+            // mpirun forwards its input to the first rank.
             let input = fs::read(tests.join(input)).expect("the package has it");
             job.mpirun(4, tests.join(program)).input(input)
         };

@@ -6,7 +6,8 @@ use std::os::unix::fs::DirBuilderExt;
 
 use pmix_tests::{Ended, Library, Pair, Run, Traces, plugin, program, program_with};
 
-/// A host with the pair's server library and the arguments `host_args`, whose ranks run `command` with theirs.
+/// A host with the pair's server library and the arguments `host_args`. Its ranks run `command` with the pair's rank
+/// library.
 fn hosted(pair: Pair, traces: &Traces, host_args: &str, command: &str) -> Run {
     commanded(Run::new(program("host"), pair.server).traced(traces), pair, host_args, command)
 }
@@ -16,7 +17,7 @@ fn commanded(run: Run, pair: Pair, host_args: &str, command: &str) -> Run {
     run.arg(program("behave")).args(command)
 }
 
-/// Runs a host; asserts that `count` ranks got through, that the host had the server's library, and that nothing is left.
+/// Runs a host. Asserts that `count` ranks succeeded, that the host had the server's library, and that nothing is left.
 fn run(pair: Pair, traces: &Traces, run: Run, count: usize) -> Ended {
     let ended = run.run();
     assert_eq!(ended.code(), 0, "{pair:?}: {ended}");
@@ -29,7 +30,7 @@ fn run(pair: Pair, traces: &Traces, run: Run, count: usize) -> Ended {
     ended
 }
 
-/// As [`run`], in each of `pairs`; `check` looks at each end.
+/// As [`run`], in each of `pairs`; `check` inspects each result.
 fn in_pairs(pairs: &[Pair], host_args: &str, command: &str, count: usize, check: impl Fn(&Ended)) {
     for &pair in pairs {
         let traces = Traces::begin();
@@ -37,7 +38,7 @@ fn in_pairs(pairs: &[Pair], host_args: &str, command: &str, count: usize, check:
     }
 }
 
-/// How many lines of the host's log hold `text`.
+/// The number of lines with `text` in the host's log.
 fn told(ended: &Ended, text: &str) -> usize {
     ended.stderr.lines().filter(|line| line.starts_with("host ") && line.contains(text)).count()
 }
@@ -55,7 +56,7 @@ fn client_connecteds_return_value_admits_the_client() {
     }
 }
 
-/// 2: a stock server stands still.
+/// 2: a stock server hangs.
 #[test]
 fn a_host_may_notify_inside_its_own_notify_upcall() {
     for pair in &Pair::all()[..2] {
@@ -79,7 +80,8 @@ fn collectives_reach_the_host_only_across_servers() {
         }
     });
     in_pairs(&Pair::all(), "-s 2 -n 2", "fence", 4, |ended| {
-        // Of all, with data and without; of ranks 0 and 1, which are on one node, nothing.
+        // Fences of all ranks, with data and without. A fence of ranks 0 and 1, which are on one node, causes no
+        // upcall.
         assert_eq!(told(ended, ": fence test-job:4294967294, "), 4, "{ended}");
         for server in 0..2 {
             let own = |text: &str| told(ended, &format!("host {server}: {text}"));
@@ -203,7 +205,7 @@ fn a_host_that_opens_the_library_by_its_path() {
     }
 }
 
-/// 12: the others commit nothing before all is answered.
+/// 12: the other ranks commit nothing before all requests are answered.
 #[test]
 fn unknown_values_are_not_waited_for() {
     in_pairs(&Pair::all(), "-n 3 --as mpirun", "miss", 3, |ended| {
@@ -230,7 +232,8 @@ fn unpublish_without_keys_is_the_hosts_matter() {
     });
 }
 
-/// 15: the variable that holds the server's address selects a release, and the client uses that release's encoding.
+/// 15: the name of the variable with the server's address selects a release, and the client uses that release's
+/// encoding.
 #[test]
 fn client_and_server_of_different_versions_meet() {
     let names = ["URI41", "URI4", "URI3", "URI21", "URI2"];
@@ -253,7 +256,8 @@ fn open_mpi_under_another_launcher_knows_its_job_by_a_variable() {
     for pair in Pair::all() {
         for (variable, said) in [("JSM_JSRUN_PORT=1", " of 3: library "), ("UNRELATED=1", "rank 0 of 1: library ")] {
             let traces = Traces::begin();
-            // Processes on their own all make it, and Open MPI has it that one fails that another one has forestalled.
+            // Make Open MPI's session directory here: singletons all try to make it, and in Open MPI a process fails if
+            // another one makes it first.
             let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
             let sessions = traces.directory().join(format!("ompi.{}.{}", host.trim(), nix::unistd::getuid()));
             DirBuilder::new().mode(0o700).create(&sessions).unwrap();
@@ -261,14 +265,15 @@ fn open_mpi_under_another_launcher_knows_its_job_by_a_variable() {
             let ended = run.arg("--rank-lib").arg(pair.ranks.directory()).arg(program("mpi")).arg("hello").succeed();
             assert_eq!(ended.count(said), 3, "{pair:?}: {ended}");
             assert_eq!(ended.count("FAIL"), 0, "{pair:?}: {ended}");
-            // The last process removes it, if it has created anything in it.
+            // The last process removes the directory, if it has created anything in it.
             let _ = fs::remove_dir(&sessions);
             traces.assert_none_left(&ended);
         }
     }
 }
 
-/// 17: ranks are started before the next one is registered, and each with an environment that was made before it was.
+/// 17: each rank is started before the next one is registered, with an environment that was made before its
+/// registration.
 #[test]
 fn flux_registers_a_rank_after_its_environment_was_made() {
     for pair in Pair::all().into_iter().chain([Pair::stock()]) {
@@ -285,7 +290,7 @@ fn flux_registers_a_rank_after_its_environment_was_made() {
     }
 }
 
-/// Files that a forked child creates would not be the server's: in a child the environment names TCP only.
+/// A forked child must not create files for the server: in a child the environment names TCP only.
 #[test]
 fn flux_in_a_forked_child_has_ranks_without_shared_memory() {
     in_pairs(&Pair::all(), "-s 2 -n 2 --as flux --environment child", "flux", 4, |_| ());
@@ -308,7 +313,8 @@ fn open_mpi_runs_under_a_host_like_flux() {
     }
 }
 
-/// Not in the table: a stock server releases only ranks that wait when a rank ends, and does not track connects.
+/// Not in the table: when a rank ends, a stock server releases only ranks that are waiting, and it does not track
+/// connects.
 #[test]
 fn a_rank_that_has_ended_well_is_not_waited_for() {
     in_pairs(&Pair::all()[..2], "-n 3", "leave", 3, |ended| {
@@ -324,7 +330,7 @@ fn ranks_of_a_node_fence_and_tell_each_other() {
     });
 }
 
-/// Of no table: an attribute of queries has another key from 7.0 on, and a host may know the one or the other.
+/// Not in the table: an attribute of queries has another key from 7.0 on, and a host may know either.
 #[test]
 fn a_host_hears_both_keys_of_a_query_for_qualifiers() {
     in_pairs(&Pair::all()[..2], "-n 1", "query", 1, |ended| {
@@ -337,7 +343,8 @@ fn a_host_hears_both_keys_of_a_query_for_qualifiers() {
     });
 }
 
-/// Of no table: our headers tell our library how many slots there are; Debian's reads the slots it knows.
+/// Not in the table: our headers pass the number of slots to our library; Debian's library reads the slots that it
+/// knows.
 #[test]
 fn a_host_with_our_headers_is_asked_by_the_later_slots() {
     for (pair, log2) in [(Pair::all()[0], 1), (Pair::stock(), 0)] {

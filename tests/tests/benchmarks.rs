@@ -1,4 +1,4 @@
-//! The programs of `make bench` in small, and how many instructions each kind of call takes.
+//! The programs of `make bench` with small sizes, and the number of instructions of each kind of call.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -38,7 +38,7 @@ fn values_of_random_ranks_equal_the_registered_ones() {
     }
 }
 
-/// A fence brings published values of simulated ranks; each Get reads the key that the previous value selects.
+/// A fence delivers published values of simulated ranks. Each Get reads the key that the previous value selects.
 #[test]
 fn values_lead_from_rank_to_rank() {
     let file = published(8 * 64);
@@ -78,9 +78,9 @@ fn processes_that_do_nothing_are_measured() {
     }
 }
 
-/// Calls that are counted of each kind.
+/// The number of counted calls of each kind.
 const COUNTED: u64 = 500;
-/// More than so many in a hundred above the recorded count is a regression.
+/// A larger excess over the recorded count, in percent, is a regression.
 const TOLERANCE: u64 = 5;
 
 /// The instructions of each kind of call as callgrind counts them, compared with `benches/instructions.tsv`.

@@ -1,8 +1,8 @@
-//! Results of calls that need no peer, beside those of stock libraries: the same, except for the
-//! differences in `calls.tsv`, and those of wrong calls in `wrong_calls.tsv`. Each of their lines names the row of
-//! `docs/differences.md` that says why; a line that begins with `~` is about a rare difference, and must be met only in
-//! long runs. In the patterns of answers `*` matches anything, and `§` marks the point where the two answers begin to differ:
-//! the text before it is the same in both. A second `§` marks the end of the difference.
+//! Results of calls that need no peer, compared with those of stock libraries. They are equal, except for the
+//! differences in `calls.tsv`, and for wrong calls those in `wrong_calls.tsv`. Each line of these names the row of
+//! `docs/differences.md` with the reason. A line that begins with `~` is about a rare difference, which must occur only
+//! in long runs. In the patterns of answers `*` matches anything, and `§` marks the point where the two answers begin
+//! to differ: the text before it is the same in both. A second `§` marks the end of the difference.
 //!
 //! Debian's library is always compared; `PMIX_TEST_PEERS` names others.
 
@@ -17,7 +17,7 @@ use pmix_tests::{Ended, Library, Run, Traces, is_large, program_with, repository
 const SEED: u64 = 1;
 /// Cases of one process.
 const CHUNK: usize = 50_000;
-/// So many differences are shown.
+/// The most differences that are shown.
 const SHOWN_MAX: usize = 12;
 
 /// Runs `calls` with a library; the stock library's standard error is ignored.
@@ -32,7 +32,7 @@ fn run(library: Library, words: &str) -> Ended {
     ended
 }
 
-/// One case, as a line of the program tells it.
+/// One case, from a line of the program's output.
 #[derive(Clone, Copy, PartialEq)]
 struct Case<'a> {
     number: &'a str,
@@ -64,7 +64,7 @@ fn matches(pattern: &str, text: &str) -> bool {
     parts.try_fold(text, |text, part| text.split_once(part).map(|(_, rest)| rest)).is_some()
 }
 
-/// Two texts, cut where they begin to differ and behind where they do.
+/// Two texts, each split into the common start, the difference, and the common end.
 fn cut<'a>(one: &'a str, other: &'a str) -> [[&'a str; 3]; 2] {
     let same = |pairs: &mut dyn Iterator<Item = (char, char)>| -> usize {
         pairs.take_while(|(one, other)| one == other).map(|(one, _)| one.len_utf8()).sum()
@@ -92,7 +92,7 @@ fn differ_as(patterns: [&str; 2], texts: [[&str; 3]; 2]) -> bool {
         && patterns.into_iter().zip(texts).all(|(pattern, text)| is_so(pattern, text))
 }
 
-/// A difference that is explained.
+/// An explained difference.
 struct Explained {
     line: String,
     is_rare: bool,
@@ -231,21 +231,21 @@ fn calls_are_answered_as_by_stock_libraries() {
     compare(&chunks, "calls.tsv");
 }
 
-/// NULL for each pointer in turn, as a host, and calls before the library has begun or after its end: where a stock library answers
-/// an error, so do we.
+/// NULL for each pointer in turn, as a host, and calls before initialisation or after finalize. If a stock library
+/// returns an error, ours does too.
 #[test]
 fn wrong_calls_are_refused_as_by_stock_libraries() {
     compare(&["null", "before", "after"].map(str::to_owned), "wrong_calls.tsv");
 }
 
-/// All in one process, for checkers of memory: it lets go of everything that it was given.
+/// All cases in one process, for memory checkers. The process frees everything that it gets.
 #[test]
 fn calls_of_one_process_answer_the_same() {
     let count = times(2_000, 20_000);
     one_process(["fixed".to_owned(), format!("generated {SEED} 0 {count}")]);
 }
 
-/// The same, except that the arguments of wrong calls are never let go of.
+/// The same for wrong calls, whose arguments are never freed.
 #[test]
 fn wrong_calls_of_one_process_answer_the_same() {
     one_process(["null", "before", "after"].map(str::to_owned));

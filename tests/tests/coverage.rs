@@ -16,18 +16,18 @@ const IMMEDIATE: &str = "pmix.immediate bool 1";
 
 /// A row of the document.
 struct Row {
-    /// Counts the rows: values are told apart by it.
+    /// The row's number, which makes its values unique.
     number: usize,
     attribute: String,
     key: String,
-    /// The type that the standard gives its values.
+    /// The type of its values in the standard.
     data_type: String,
     realms: Vec<String>,
     what: String,
     tests: Vec<String>,
 }
 
-/// All rows of the document's tables: lines with six cells whose first is an attribute.
+/// All rows of the document's tables: lines with six cells, the first of which is an attribute.
 fn rows() -> Vec<Row> {
     let document = fs::read_to_string(repository().join("docs/coverage.md")).expect("the document");
     let words = |cell: &str| -> Vec<String> {
@@ -59,7 +59,7 @@ fn rows_of(test: &str) -> Vec<Row> {
     rows
 }
 
-/// Strings that the standard gives an attribute, and no release.
+/// Attributes with a string in the standard that no release has.
 const NO_RELEASE_HAS: [&str; 2] = ["PMIX_PROC_INFO", "PMIX_SERVER_START_TIME"];
 
 #[test]
@@ -129,12 +129,12 @@ impl Level {
         }
     }
 
-    /// A number that no other place has.
+    /// A number that is unique to the place.
     fn number(self) -> usize {
         LEVELS.iter().position(|place| *place == self).expect("one of them")
     }
 
-    /// Rank and infos of the Gets that name this place.
+    /// Rank and infos of the Gets for this place.
     fn questions(self) -> Vec<(u32, String)> {
         match self {
             Session => vec![(WILDCARD, "pmix.ssn.info bool 1".into())],
@@ -157,13 +157,13 @@ impl Row {
         self.realms.iter().any(|realm| realm == place.realm())
     }
 
-    /// The realm in which a Get looks that names none, and where a value goes that lies in no array.
+    /// Whether the place belongs to the realm of a Get without a realm and of a value outside arrays.
     fn is_main(&self, place: Level) -> bool {
         self.realms[0] == place.realm()
     }
 
-    /// A value for a place: unique to its row and place, unless the layout of the job determines it. Numbers of
-    /// registrations without arrays are wider than the standard has them: a Get gives back the type that was registered.
+    /// A value for a place: unique to its row and place, unless the layout of the job determines it. Numbers in
+    /// registrations without arrays are wider than in the standard, because a Get returns the registered type.
     fn value(&self, place: Level, is_wide: bool) -> String {
         let number = self.number * LEVELS.len() + place.number();
         let name = format!("{}.{}", self.attribute, place.number());
@@ -174,7 +174,7 @@ impl Row {
         };
         match (self.attribute.as_str(), place) {
             ("PMIX_NSPACE", _) => "string job".into(),
-            // With it the host would not hear of the group.
+            // If it were true, the host would get no upcall for the group.
             ("PMIX_GROUP_LOCAL_ONLY", _) => "bool 0".into(),
             ("PMIX_NODE_MAP" | "PMIX_NODE_MAP_RAW", Job) => format!("string {}", text(NODE_MAP)),
             ("PMIX_PROC_MAP" | "PMIX_PROC_MAP_RAW", Job) => format!("string {}", text(PROC_MAP)),
@@ -234,14 +234,14 @@ struct Asked {
 }
 
 fn ask(row: &Row, (rank, infos): (u32, String), answer: String) -> Asked {
-    // Maps are with the server where there is no shared memory: it may be asked for them, and is not to wait.
+    // Without shared memory only the server has the maps, so the client may request them, but the server must not wait.
     let how = if matches!(row.attribute.as_str(), "PMIX_NODE_MAP" | "PMIX_PROC_MAP") { IMMEDIATE } else { OPTIONAL };
     let question = format!("get job {rank} {} {infos} {how}", row.key);
     Asked { attribute: row.attribute.clone(), question, answer: format!("{answer} status 0") }
 }
 
-/// Registers a job on two nodes and lets rank 0 ask, with shared memory and without. Gives the attributes that were
-/// answered wrongly, and how.
+/// Registers a job on two nodes; rank 0 makes the Gets, with shared memory and without. Returns the attributes with
+/// wrong answers, and these answers.
 fn wrong_answers(infos: &str, asked: &[Asked]) -> BTreeMap<String, String> {
     let mut wrong = BTreeMap::new();
     let library = text(Library::ours().directory().display().to_string());
@@ -285,7 +285,7 @@ fn registered() {
         for place in LEVELS.into_iter().filter(|place| row.has(*place)) {
             let answer = || row.value(place, false);
             asked.extend(place.questions().into_iter().map(|question| ask(row, question, answer())));
-            // Without a word about the realm: rank 0 is of application 0 and on node 0.
+            // Gets that name no realm: rank 0 is in application 0 and on node 0.
             match place {
                 Session | Job | Node(0) if row.is_main(place) => {
                     asked.push(ask(row, (WILDCARD, String::new()), answer()));
@@ -297,7 +297,7 @@ fn registered() {
     }
     let wrong = wrong_answers(&in_arrays(&rows), &asked);
     assert!(wrong.is_empty(), "{wrong:#?}");
-    // Nothing of it is there by itself.
+    // The library derives none of these values by itself.
     let maps = format!("pmix.nmap string {} pmix.pmap string {} ", text(NODE_MAP), text(PROC_MAP));
     let wrong = wrong_answers(&maps, &asked);
     let by_itself: Vec<&str> = rows
@@ -312,7 +312,7 @@ fn registered() {
 #[test]
 fn registered_loose() {
     let rows = rows_of("registered_loose");
-    // One application, and the node of the host: infos outside arrays belong to them. Process data are in arrays.
+    // Infos outside arrays belong to the only application and to the host's node. Process data are in arrays.
     let is_own = |place: &Level| matches!(place, Session | Job | App(0) | Node(0) | Proc(_));
     let is_main = |row: &Row, place: Level| row.is_main(place) && !row.attribute.ends_with("_RAW");
     let mut infos_of_job = String::new();
@@ -336,7 +336,7 @@ fn registered_loose() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// The value that the server derives from maps and applications, where the host registers none.
+/// The value that the server derives from maps and applications if the host registers none.
 fn derived_value(attribute: &str, place: Level) -> Option<String> {
     Some(match (attribute, place) {
         ("PMIX_JOB_SIZE" | "PMIX_MAX_PROCS", Job) => "uint32 4".into(),
@@ -383,7 +383,8 @@ fn derived() {
 
 /* ---- requests of processes to the host --------------------------------------------------------------------------------- */
 
-/// The calls of `tests/programs/upcalls.c`; the second lists that some have are the rows' "CALL directives" and "CALL qualifiers".
+/// The calls of `tests/programs/upcalls.c`. Some have a second list of infos: the rows' "CALL directives" and "CALL
+/// qualifiers".
 const CALLS: [&str; 16] = [
     "publish",
     "lookup",
@@ -403,7 +404,7 @@ const CALLS: [&str; 16] = [
     "get",
 ];
 
-/// Lets a rank make calls, each with infos; returns the host's upcalls and the rank's answers as lines.
+/// A rank makes calls, each with infos. Returns the host's upcalls and the rank's answers as lines.
 fn told_in_upcalls(script: &str) -> Vec<String> {
     let ended = Run::new(program("upcalls"), Library::ours()).input(script.as_bytes().to_vec()).run();
     assert_eq!(ended.code(), 0, "{ended}");
@@ -435,7 +436,7 @@ fn handed_up() {
             _ => of(&format!("{call} directives")),
         };
         let first = match call {
-            // A call watches one thing.
+            // A call monitors one thing.
             "monitor" => of(call).into_iter().map(|row| vec![row]).collect(),
             _ => vec![of(call)],
         };
@@ -466,7 +467,7 @@ fn handed_up() {
     }
 }
 
-/// The infos that the server adds about the requestor; the process's own claims are ignored.
+/// The server adds infos about the requestor and ignores the process's own claims.
 #[test]
 fn added() {
     let rows = rows_of("added");
@@ -498,7 +499,7 @@ fn added() {
     }
 }
 
-/// The host's infos for a group reach its members, with those that the server adds.
+/// The members of a group get the host's infos and those that the server adds.
 #[test]
 fn given_to_groups() {
     let rows = rows_of("given_to_groups");
@@ -530,7 +531,7 @@ fn server_name_and_address() {
     let told = format!("{nspace} string host {rank} rank 7 {report} string %2D");
     let ended = registry::ended(Library::ours(), &format!("init {told}\n"));
     assert!(ended.stdout.starts_with("host.7;tcp4://127.0.0.1:"), "{ended}");
-    // A port that another one has is not to be had.
+    // A port that is in use cannot be taken.
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let number = taken.local_addr().expect("a port").port();
     let ended = registry::ended(Library::ours(), &format!("init {told} {port} int {number}\n"));

@@ -1,4 +1,4 @@
-//! Starting and stopping the library many times in one process leaves nothing behind that grows.
+//! Starting and stopping the library many times in one process leaks nothing.
 
 use pmix_tests::{Ended, Library, Run, is_large, program, times};
 
@@ -36,8 +36,8 @@ fn a_client_starts_and_stops() {
         let run = Run::ranks(2, program("cycle"), library);
         assert_nothing_grew(&run.args("client 30").succeed(), 2);
     }
-    // Not under Debian's server: it may count a connection that has just ended as a participant of the next cycle's
-    // fence, and then gives all ranks PARTIAL_SUCCESS, also to its own clients.
+    // Debian's server is left out. It may count a connection that has just ended as a participant of the next cycle's
+    // fence, and then returns PARTIAL_SUCCESS to all ranks, including stock ones.
 }
 
 #[test]
@@ -61,8 +61,8 @@ fn setup_fork_works_while_the_server_is_busy() {
     assert_eq!(ended.count(" children done"), 1, "{ended}");
 }
 
-/// A child of a fork has none of the server's threads: what it asks for must not wait for one. The thread that writes large segments is
-/// there as long as the server.
+/// A forked child has none of the server's threads, so its calls must not wait for one. The thread that writes large
+/// segments exists as long as the server.
 #[test]
 fn a_server_forks_while_large_segments_are_written() {
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -83,7 +83,7 @@ fn held(ended: &Ended, when: &str) -> (Vec<String>, u64) {
 
 #[test]
 fn a_server_outlives_its_jobs_and_keeps_nothing_of_them() {
-    // Debian's 4.2.2 leaves a file for each of them.
+    // Debian's 4.2.2 leaves a file for each job.
     let directory = tempfile::tempdir().expect("a temporary directory");
     let run = Run::new(program("cycle"), Library::ours()).env("TMPDIR", directory.path());
     let ended = run.args(&format!("jobs {}", times(1000, 100_000))).within(times(1, 20)).succeed();

@@ -1,5 +1,5 @@
-//! Segments corrupted under the ranks of a job: every value read is correct, for readers that had attached before and for
-//! later ones, and a reader that refuses a segment reports why.
+//! Segments that are corrupted while ranks of a job use them. Every value read is correct, for readers that attached
+//! before and for later ones, and a reader that refuses a segment reports the reason.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
@@ -26,7 +26,7 @@ fn start() -> (WaitingJob, PathBuf, Vec<PathBuf>) {
     (job, directory, segments)
 }
 
-/// The lines of clients that do not use their segments.
+/// The log lines of clients that do not use their segments.
 fn refusals(ended: &Ended) -> Vec<&str> {
     ended.stderr.lines().filter(|line| line.contains("pmix-dstore client ")).collect()
 }
@@ -46,7 +46,7 @@ fn change(path: &Path, change: impl Fn(&mut [u8])) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o7777)).unwrap();
 }
 
-/// Puts another file in the place of one.
+/// Replaces a file by another one.
 fn replace(path: &Path, bytes: &[u8]) {
     let other = path.with_extension("new");
     fs::write(&other, bytes).unwrap();
@@ -54,7 +54,7 @@ fn replace(path: &Path, bytes: &[u8]) {
     fs::rename(&other, path).unwrap();
 }
 
-/// Asserts that readers reported the corruption: all new ones, and old ones where `by_all`.
+/// Asserts that readers reported the corruption: all new ones, and old ones if `by_all`.
 fn assert_told(ended: &Ended, why: &str, by_all: bool) {
     let told = refusals(ended);
     let expected = if by_all { 2 * RANKS } else { RANKS } as usize;
@@ -114,7 +114,7 @@ fn another_version_and_another_layout() {
 
 #[test]
 fn a_damaged_page() {
-    // Its count, which old readers have read, and an entry.
+    // The page's count, which old readers have read, and an entry.
     for (at, why, by_all) in [(64, "impossible count", true), (512 + 16, "damaged entry", false)] {
         let (job, directory, _) = start();
         change(&directory.join("page-0"), |bytes| bytes[at] ^= 1);
@@ -127,7 +127,7 @@ fn cut_files() {
     for keep in [0, 100, HEADER_LEN, 3000] {
         let (job, _, segments) = start();
         for segment in &segments {
-            // Not in place: that is between the server's user and the kernel.
+            // Replace the file instead of truncating it in place, which only the server's own user could do.
             let bytes = fs::read(segment).unwrap();
             replace(segment, &bytes[..keep.min(bytes.len() - 1)]);
         }
@@ -163,7 +163,7 @@ fn another_owner() {
 
 #[test]
 fn swapped_files() {
-    // The one in place of the other: the lengths differ, and where they are made equal, the headers.
+    // One segment in place of the other: the lengths differ, and with equal lengths the headers.
     let (job, _, segments) = start();
     let (of_job, of_modex) = (fs::read(&segments[0]).unwrap(), fs::read(&segments[1]).unwrap());
     replace(&segments[0], &of_modex);
@@ -176,7 +176,8 @@ fn swapped_files() {
     replace(&segments[1], &of_job);
     assert_told(&job.finish(), "the header says", false);
 
-    // A value of right type and length that another incarnation of the job had, and another job.
+    // A segment with a value of the right type and length, from an earlier job with the same name, and from another
+    // job.
     for (own, why) in [(true, "not the segment that the directory page means"), (false, "segment of another namespace")]
     {
         let (job, _, segments) = start();

@@ -1,4 +1,5 @@
-//! That `.ci/dependencies` enforces deny.toml: each rule, made stricter than the dependencies are, is reported.
+//! Checks that `.ci/dependencies` enforces deny.toml: each rule is made stricter than the dependencies, and the
+//! violation is reported.
 
 use std::fs;
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! That `.ci/docs` finds documents that disagree with the tree, and `benches/results.py` tables that disagree with the results.
+//! Checks that `.ci/docs` finds documents that disagree with the tree, and `benches/results.py` tables that disagree
+//! with the results.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,7 +14,7 @@ fn findings(program: &str, args: &[&str], root: &Path) -> (bool, String) {
     (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// A tree like the project's, whose documents may be changed.
+/// A copy of the project's tree, in which documents may be changed.
 fn tree() -> tempfile::TempDir {
     let root = tempfile::tempdir().expect("a directory");
     let copy = |from: &Path, to: &Path| {
@@ -21,7 +22,7 @@ fn tree() -> tempfile::TempDir {
         for entry in fs::read_dir(from).expect("the project's directory") {
             let path = entry.expect("an entry").path();
             let name = path.file_name().expect("a name");
-            // Files of these folders are copied, folders in them are links: nothing writes there.
+            // Files in these folders are copied. Subfolders are links, because nothing writes there.
             if path.is_file() {
                 fs::copy(&path, to.join(name)).expect("a copy");
             } else if !["docs", "benches", "target", ".git"].iter().any(|own| path == repository().join(own)) {

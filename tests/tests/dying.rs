@@ -1,5 +1,5 @@
-//! Ranks, launchers and servers that die, by `tests/programs/mortal.c`: no call waits for ever, no value read is wrong, and
-//! nothing is left.
+//! Ranks, launchers and servers that die, with `tests/programs/mortal.c`: no call waits for ever, no value read is
+//! wrong, and nothing is left.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -22,7 +22,7 @@ fn host(args: &str, traces: &Traces) -> Ended {
     ended
 }
 
-/// Rank 1 of four dies in a call, at a system call of it; the host goes on.
+/// Rank 1 of four dies in a call, at one of its system calls. The host continues.
 fn dies(call: &str, moment: &str) -> Ended {
     let traces = Traces::begin();
     let ended = host(&format!("point {call} {moment}"), &traces);
@@ -34,12 +34,13 @@ fn dies(call: &str, moment: &str) -> Ended {
     ended
 }
 
-/// The line of a rank whose fence lost a participant.
+/// The output line of a rank after a fence that lost a participant.
 fn lost_somebody() -> String {
     format!("a fence lost somebody: {}", Status::ERR_PARTIAL_SUCCESS.0)
 }
 
-/// Asserts that the log names the rank: where its connection was lost or, where it had none yet, where a fence misses it.
+/// Asserts that the log names the rank: in the line of its lost connection or, if it had none yet, in that of the fence
+/// that misses it.
 fn assert_named(ended: &Ended) {
     let names =
         |line: &str| line.contains("mortal-0:1") && ["lost", "goes on without"].iter().any(|w| line.contains(w));
@@ -73,12 +74,12 @@ fn in_a_fence() {
 #[test]
 fn in_finalize() {
     assert_named(&dies("finalize", "send"));
-    // Its farewell has been said: its end is no news.
+    // It has finalized, so its end is not reported.
     dies("finalize", "receive");
 }
 
-/// One server with many jobs, 3 of 4 ranks of each of which are killed at some moment, as the seed decides; tells how many
-/// that were. The server itself looks whether it grows.
+/// One server with many jobs. Of each job 3 of 4 ranks are killed at a random moment. Returns the number of killed
+/// ranks. The server itself checks that its resources do not grow.
 fn random(rounds: u32, seed: u64, ranks: Library) -> u32 {
     let traces = Traces::begin();
     let run = mortal(&traces).args(&format!("random {rounds} {seed}")).within(3);
@@ -97,7 +98,7 @@ fn random(rounds: u32, seed: u64, ranks: Library) -> u32 {
 
 #[test]
 fn ranks_at_random_moments() {
-    // All in one go take too long for every day.
+    // All of them in one run take too long for ordinary tests.
     let wanted = std::env::var("PMIX_TEST_KILLS").map_or(300, |text| text.parse().expect("a number"));
     let (mut killed, mut seed) = (0, 20_261_120);
     while killed < wanted {
@@ -116,7 +117,7 @@ fn a_server_under_its_ranks() {
     let traces = Traces::begin();
     let ended = host("orphans", &traces);
     assert_eq!(ended.count("orphans done"), 1, "{ended}");
-    // Its files go with the session's directory.
+    // The server's files are removed with the session's directory.
     let entries = fs::read_dir(traces.directory()).expect("a directory").flatten().map(|entry| entry.path());
     let is_of_job = |path: &PathBuf| {
         let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
@@ -128,7 +129,7 @@ fn a_server_under_its_ranks() {
     traces.assert_none_left(&ended);
 }
 
-/// A job of our launcher, which must end it as a whole, say why, and leave nothing.
+/// A job of our launcher. The launcher must end it as a whole, report the reason, and leave nothing.
 fn launched(args: &str, status: i32, said: &str) {
     let traces = Traces::begin();
     let ended = Run::ranks(4, program("mortal"), Library::ours()).traced(&traces).args(args).run();

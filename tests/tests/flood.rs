@@ -50,7 +50,7 @@ fn events_for_a_client_that_never_reads_are_dropped() {
     let mut offender = target.let_in(Way::Unix);
     let before = job.server_memory();
     let infos = vec![Info::new("large", Value::ByteObject(vec![7; 1 << 16].into()))];
-    // To processes of this node only, which is no affair of the host.
+    // To processes of this node only, so the host gets no upcall.
     let notify = encode(&Request::Notify { status: event, range: 2, infos });
     for _ in 0..2048 {
         assert!(!is_refusal(&offender.ask(&notify)));
@@ -59,7 +59,7 @@ fn events_for_a_client_that_never_reads_are_dropped() {
     assert!(!witness.ask(&job_info).is_empty());
     let grown = job.server_memory().saturating_sub(before);
     assert!(grown < 64 * MIB, "the server has grown by {grown} bytes for 128 MiB of events");
-    // It was not disconnected: its queued messages are there.
+    // It was not disconnected: its queued messages arrive.
     assert_eq!(deaf.hear().map(|(tag, _)| tag), Some(TAG_NOTIFY));
     drop((deaf, offender));
     let ended = job.finish();
@@ -96,7 +96,7 @@ fn hoarded(ended: &Ended) -> (u64, u64) {
 fn log_requests_wait_for_a_slow_reader() {
     const COUNT: u64 = 2048;
     let traces = Traces::begin();
-    // A pipe that somebody has open and does not read for a while: that long the ranks wait.
+    // A pipe that is open and not read for a while. The ranks wait until it is read.
     let script = "mkfifo \"$OWN/pipe\"; exec 3<>\"$OWN/pipe\"\n\
                   \"$0\" -n 1 \"$1\" log $2 > \"$OWN/pipe\" 3>&- & launcher=$!\n\
                   sleep 3; exec 4< \"$OWN/pipe\" 3>&-; wc -c <&4 & reader=$!; exec 4<&-\n\

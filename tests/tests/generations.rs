@@ -1,10 +1,10 @@
-//! Values that are put again and again while threads of all ranks read them (`tests/programs/generations.c`): no value is torn,
-//! none is older than the last fence, and none that was read by pointer changes.
+//! Values that are put repeatedly while threads of all ranks read them (`tests/programs/generations.c`): no value is
+//! torn, none is older than the last fence, and none that was read by pointer changes.
 
 use pmix_tests::{Library, Run, Traces, program, times};
 
 fn generations_of(ranks: usize, threads: usize, shared_memory: &str) {
-    // Three out of four segments have been merged with others by then, and their files are gone.
+    // After this many, three out of four segments have been merged with others and their files removed.
     let generations = times(150, 3_000);
     let traces = Traces::begin();
     let ended = Run::ranks(ranks, program("generations"), Library::ours())

@@ -28,7 +28,8 @@ fn asked(directory: &Path, job: Run) -> Vec<String> {
     lines
 }
 
-/// Asserts that a job asks and is told the same in each pair, and that `processes` of it ask for something.
+/// Asserts that a job has the same requests and answers in each pair, and that `processes` of its processes make
+/// requests.
 fn assert_same_answers(processes: usize, asked: impl Fn(Pair) -> Vec<String>) {
     let stock = asked(STOCK);
     let asking: BTreeSet<_> =
@@ -41,12 +42,12 @@ fn assert_same_answers(processes: usize, asked: impl Fn(Pair) -> Vec<String>) {
         };
         let different = (only_in(&stock, &ours), only_in(&ours, &stock));
         assert_eq!(different, (Vec::new(), Vec::new()), "{pair:?}: only with the stock library, only with ours");
-        // The same lines: now also as many of each.
+        // The lines are the same; check now that each occurs equally often.
         assert_eq!(stock, ours, "{pair:?}");
     }
 }
 
-/// A job of `size` ranks under mpirun, in which `processes` processes ask.
+/// A job of `size` ranks under mpirun, in which `processes` processes make requests.
 fn under_mpirun(size: usize, args: &str, processes: usize) {
     assert_same_answers(processes, |pair| {
         let traces = Traces::begin();

@@ -1,5 +1,6 @@
-//! A C host with one or two servers, its ranks doing the checks of `tests/programs/client.c`, in every combination of
-//! our library and Debian's on the two sides; and with the libraries of other releases in `PMIX_TEST_PEERS`.
+//! A C host with one or two servers. Its ranks do the checks of `tests/programs/client.c`. The tests run in every
+//! combination of our library and Debian's on the two sides, and with the libraries of other releases in
+//! `PMIX_TEST_PEERS`.
 
 use pmix_tests::{Ended, Library, Profile, Run, left_out, program, program_with};
 
@@ -8,7 +9,7 @@ struct Case {
     servers: u32,
     ranks_per_server: u32,
     host: Library,
-    /// Taking turns by rank.
+    /// The libraries of the ranks, in turn.
     ranks: Vec<Library>,
     /// The headers with which host and ranks are compiled.
     headers: Library,
@@ -61,7 +62,7 @@ impl Case {
                 assert_eq!(told(&format!(": {event} {rank} object right")), 1, "{event} {rank}: {ended}");
             }
         }
-        // 7.0 has no variables.
+        // 7.0 has no variables for this.
         let set_up = match self.host {
             Library::Ours(_) | Library::Stock => "1 variables, -157 -157 -157",
             Library::Other(_) => "",
@@ -158,7 +159,8 @@ fn our_hosts_hear_which_events_of_the_environment_are_wanted() {
 fn a_job_of_both_libraries() {
     Case::new(1, 4, ours(), &[ours(), Library::Stock]).pass();
     Case::new(2, 2, ours(), &[ours(), Library::Stock]).pass();
-    // A stock server remembers one store per job: when its clients differ in that, be they all stock, some crash.
+    // A stock server keeps one store for each job. If its clients use different ones, some crash, even if all are stock
+    // clients.
     let hash = "--env PMIX_MCA_gds=hash";
     Case::new(1, 4, Library::Stock, &[ours(), Library::Stock]).host_args(hash).pass();
 }
@@ -175,7 +177,7 @@ fn libraries_of_other_releases() {
             Case::new(servers, ranks, ours(), &[other]).host_args(map).pass();
             Case::new(servers, ranks, ours(), &[ours(), other, Library::Stock]).host_args(map).pass();
         }
-        // See the job of both libraries.
+        // As in the job with both libraries above.
         Case::new(1, 4, other, &[ours(), other]).host_args("--env PMIX_MCA_gds=hash").pass();
         for (host, ranks) in [(other, ours()), (ours(), other)] {
             aborts(host, ranks);
@@ -183,12 +185,12 @@ fn libraries_of_other_releases() {
     }
 }
 
-/// Ranks of `tests/programs/fresh.c`, on so many servers, two in all; they take turns.
+/// Two ranks of `tests/programs/fresh.c` on `servers` servers, with the libraries in turn.
 fn fresh(servers: u32, host: Library, ranks: &[Library], args: &str) {
     two_ranks("fresh", servers, host, ranks, args);
 }
 
-/// Ranks of a program that counts its checks, on so many servers, two in all; the libraries take turns.
+/// Two ranks of a program that counts its checks, on `servers` servers, with the libraries in turn.
 fn two_ranks(name: &str, servers: u32, host: Library, ranks: &[Library], args: &str) -> Ended {
     let libraries: Vec<_> = ranks.iter().map(|library| library.directory().display().to_string()).collect();
     let ended = Run::new(program("host"), host)
@@ -202,7 +204,7 @@ fn two_ranks(name: &str, servers: u32, host: Library, ranks: &[Library], args: &
     ended
 }
 
-/// Whether rank 0 of `tests/programs/deleted.c` could delete its key, which the program has then looked for.
+/// Whether rank 0 of `tests/programs/deleted.c` could delete its key. The program then checks that the key is gone.
 fn deletes(servers: u32, host: Library, ranks: &[Library]) -> bool {
     two_ranks("deleted", servers, host, ranks, "").count("deletions are taken") == 1
 }
@@ -215,7 +217,8 @@ fn a_deleted_key_is_gone_for_all_readers() {
     }
 }
 
-/// Clients from 7.0 on are told by our server; their own deletions they do not send to one that says it is of 4.2.
+/// Our server notifies clients from 7.0 on of deletions. Such clients do not send their own deletions to a server that
+/// announces 4.2.
 #[test]
 fn a_deleted_key_is_gone_for_all_readers_with_other_releases() {
     if Library::others().is_empty() {
@@ -242,7 +245,8 @@ fn values_put_again_are_read_anew() {
     fresh(1, ours(), &[ours()], "--null");
 }
 
-/// From 5.0 on clients ask with a command of its own, and servers answer a Get that wants a fresh value of the own node with nothing.
+/// From 5.0 on clients refresh with a separate command, and servers return nothing for a Get that wants a fresh value
+/// of their own node.
 #[test]
 fn values_put_again_are_read_anew_with_other_releases() {
     if Library::others().is_empty() {
@@ -257,8 +261,8 @@ fn values_put_again_are_read_anew_with_other_releases() {
     }
 }
 
-/// 6.1 cannot read arrays without a type as it writes them: its servers do not get them to each other, but get them from ours and from
-/// our clients.
+/// 6.1 cannot read the untyped arrays that it writes: its servers cannot exchange them with each other, but they can
+/// read those of our servers and clients.
 #[test]
 fn arrays_without_a_type_with_other_releases() {
     if Library::others().is_empty() {
@@ -273,7 +277,7 @@ fn arrays_without_a_type_with_other_releases() {
     }
 }
 
-/// Ours declare later functions, and these programs are linked to Debian's library: they need none of them.
+/// Our headers declare later functions. These programs need none of them, because they are linked to Debian's library.
 #[test]
 fn programs_compiled_with_our_headers() {
     for host in [ours(), Library::Stock] {
@@ -283,7 +287,7 @@ fn programs_compiled_with_our_headers() {
     }
 }
 
-/// Each runs with the library that its headers come with, and with ours.
+/// Each program runs with the library of its headers, and with ours.
 #[test]
 fn programs_compiled_with_headers_of_other_releases() {
     if Library::others().is_empty() {
@@ -302,7 +306,7 @@ fn without_shared_memory() {
     Case::new(1, 3, ours(), &[ours()]).host_args("--env PMIX_DSTORE_SHM=0").client_args("--strict --unshared").pass();
 }
 
-/// Slurm asks for a rank's environment in the child that becomes the rank.
+/// Slurm requests a rank's environment in the child that becomes the rank.
 #[test]
 fn environments_may_be_made_in_forked_children() {
     for servers in [1, 2] {
@@ -326,8 +330,8 @@ fn an_abort_ends_the_job_with_its_status() {
     }
 }
 
-/// The ranks are killed while they wait in a fence, after which the stock server crashes now and then
-/// (`docs/differences.md`): it has more than one try.
+/// The ranks are killed while they wait in a fence. The stock server sometimes crashes after that
+/// (`docs/differences.md`), so it has more than one try.
 fn aborts(host: Library, ranks: Library) {
     const TRIES: u32 = 5;
     const SEGMENTATION_FAULT: i32 = 128 + 11;

@@ -1,6 +1,6 @@
-//! Malicious peers: whatever they send, only they are affected, and the log reports it once.
+//! Malicious peers: their messages affect only themselves, and the log reports each attack once.
 //!
-//! Each test attacks the server of a job whose ranks wait; then the ranks do their work.
+//! Each test attacks the server of a job with waiting ranks; then the ranks do their work.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -109,7 +109,7 @@ fn every_mutation_of_requests() {
     ];
     for request in &requests {
         let bytes = message(&encode(request));
-        // Not the first byte of the payload's two for the command: another command is another test.
+        // Skip the byte with the command's number: another command is another test.
         for at in (0..bytes.len()).filter(|at| *at != Header::LEN + 1) {
             for mask in [1, 0x80] {
                 let mut peer = target.let_in(Way::Unix);
@@ -143,10 +143,10 @@ fn lengths_that_claim_gigabytes_cost_no_memory() {
         let mut peer = target.let_in(Way::Unix);
         peer.say(&Header { index: 0, tag: TAG_FIRST, len }.encode());
         peer.say(&get);
-        // They stay, as if the rest were still to come.
+        // Keep the connections open, as if the rest were still to come.
         open.push(peer);
     }
-    // The longest numbers that the encoding has, in each place where a length or a count may stand.
+    // The longest numbers of the encoding, in each place of a length or a count.
     for at in 2..get.len() {
         for claim in [&b"\xff\xff\xff\xff\x0f"[..], b"\xff\xff\xff\xff\xff\xff\xff\xff\x7f"] {
             let mut peer = target.let_in(Way::Unix);
@@ -180,7 +180,7 @@ fn a_peer_that_never_reads_is_not_kept_in_memory() {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => panic!("the server hangs up: {error}"),
         }
-        // Others are answered meanwhile.
+        // Other peers are served meanwhile.
         assert_eq!(witness.ask(&job_info).len() as u64, len);
     }
     let grown = job.server_memory().saturating_sub(before);
@@ -192,11 +192,11 @@ fn a_peer_that_never_reads_is_not_kept_in_memory() {
 
 #[test]
 fn a_thousand_idle_connections_block_no_rank() {
-    // Connections of both kinds queue before the door of a server that has descriptors for a few of them only.
+    // More connections of both kinds than the server has descriptors.
     let mut job = WaitingJob::start(RANKS, "ulimit -n 400");
     job.watch_server();
     let target = Target::new(&job.environment(OFFENDER));
-    // This process holds the other ends, and the tests beside this one need some too.
+    // This process holds the other ends, and tests that run at the same time need some descriptors too.
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, hard.min(8192), hard).unwrap();
     let stop = AtomicBool::new(false);
@@ -208,7 +208,7 @@ fn a_thousand_idle_connections_block_no_rank() {
             }
         }
         let others = scope.spawn(|| {
-            // The rest come while the ranks do, and wait in the listener's queue themselves.
+            // The rest connect at the same time as the ranks, and wait in the listener's queue with them.
             let mut held = Vec::new();
             while held.len() < 800 && !stop.load(Ordering::Acquire) {
                 match UnixStream::connect(&target.socket) {
@@ -246,8 +246,9 @@ fn a_secret_ends_with_its_process() {
     let mut job = WaitingJob::left_by_one();
     job.watch_server();
     let target = Target::new(&job.environment(1));
-    // A connection that arrives before the server has seen the process's end counts as the rank's, which would then have ended without
-    // finalizing. A fence with the rank, which never enters, ends when the server has seen that.
+    // A connection that arrives before the server has seen the process's end counts as the rank's, which would then
+    // have ended without finalizing. So enter a fence with that rank, which never enters it: the fence ends when the
+    // server has seen the end.
     let stays = Target::new(&job.environment(0));
     let mut witness = stays.let_in(Way::Unix);
     let procs = vec![stays.proc.clone(), target.proc.clone()];
@@ -255,7 +256,7 @@ fn a_secret_ends_with_its_process() {
     witness.ask(&encode(&Request::Finalize));
     drop(witness);
     assert_eq!(target.knock(Way::Unix, &target.hello(Way::Unix)), b"");
-    // Its number and its rank do not open another door.
+    // Its user id and its rank do not give it access in another way.
     assert_eq!(target.knock(Way::Tcp, &target.hello(Way::Tcp)), b"");
     let ended = job.finish();
     let refused = log(&ended).into_iter().filter(|line| line.contains("no such client registered")).count();
@@ -270,7 +271,7 @@ fn a_directory_that_another_user_puts_in_the_place_of_ours_is_not_used() {
     let inner = target.socket.parent().unwrap().to_owned();
     let outer = inner.parent().unwrap().to_owned();
     let parent = outer.parent().unwrap().to_owned();
-    // Where all may rename, as in a temporary directory without the sticky bit.
+    // All users may rename files here, as in a temporary directory without the sticky bit.
     for directory in parent.ancestors().take_while(|directory| directory.starts_with(job.directory())) {
         fs::set_permissions(directory, fs::Permissions::from_mode(0o777)).unwrap();
     }
@@ -300,7 +301,7 @@ fn a_directory_that_another_user_puts_in_the_place_of_ours_is_not_used() {
 #[test]
 fn another_user_is_refused_over_either_way() {
     let (job, target, _anchor) = attacked();
-    // The name, the rank and the user's number are no secrets.
+    // Namespace, rank and user id are not secret.
     let hello = target.hello(Way::Tcp);
     let Some(heard) = as_nobody(|| target.knock(Way::Tcp, &hello)) else {
         job.finish();
@@ -333,7 +334,7 @@ fn races_on_our_directories_spare_the_canary() {
         let (stop, traces) = (AtomicBool::new(false), Traces::begin());
         let raced = thread::scope(|scope| {
             let attacker = scope.spawn(|| as_nobody(|| race(&shared, &canaries, &stop)));
-            // Also where an assertion fails.
+            // This also stops the thread if an assertion fails.
             let stopping = Stopping(&stop);
             for _ in 0..20 {
                 let ended = Run::new(pmixrun(), Library::ours())
@@ -344,7 +345,7 @@ fn races_on_our_directories_spare_the_canary() {
                     .args("--gets 10")
                     .run();
                 let served = ended.code() == 0 && ended.count("gets done") == 2;
-                // Where others may take our directories away the job may fail, but not by a signal or in silence.
+                // If others may remove our directories, the job may fail, but not by a signal or without a message.
                 let told = mode == 0o777 && ended.code() < 128 && !ended.stderr.is_empty();
                 assert!(served || told, "{ended}");
             }
@@ -355,7 +356,7 @@ fn races_on_our_directories_spare_the_canary() {
             assert_eq!(fs::read_to_string(canaries.join(name)).unwrap(), name, "a canary");
         }
         traces.assert_none_left("");
-        // Nothing of ours is left where others cannot take it away.
+        // If others cannot remove our directories, nothing of ours is left.
         let mut left = fs::read_dir(&shared).unwrap().map(|entry| entry.unwrap());
         assert!(mode == 0o777 || left.all(|entry| entry.file_type().unwrap().is_symlink()));
         if raced.is_none() {
@@ -364,7 +365,7 @@ fn races_on_our_directories_spare_the_canary() {
     }
 }
 
-/// Tells a thread to end when this is dropped.
+/// Stops a thread when this is dropped.
 struct Stopping<'a>(&'a AtomicBool);
 
 impl Drop for Stopping<'_> {
@@ -373,12 +374,12 @@ impl Drop for Stopping<'_> {
     }
 }
 
-/// Takes away, replaces and foresees the directories of jobs, for as long as there are some.
+/// Removes, replaces and predicts the directories of jobs until it is stopped.
 fn race(shared: &Path, canaries: &Path, stop: &AtomicBool) {
     let mut turn = 0;
     while !stop.load(Ordering::Acquire) {
         turn += 1;
-        // The names that launchers would take if these were made of their processes' numbers.
+        // The names that launchers would use if they were made from their process ids.
         let newest = fs::read_to_string("/proc/loadavg").unwrap_or_default();
         let pid: u32 = newest.split_whitespace().last().and_then(|pid| pid.parse().ok()).unwrap_or(1);
         for pid in pid..pid + 4 {

@@ -1,5 +1,6 @@
-//! Identity of peers: the kernel names the owner of a socket, over TCP and the Unix socket. Other users stay out by every way,
-//! and stock ranks get in however they are started. For users in containers under Slurm see `slurm_sites.rs`.
+//! Identity of peers: the kernel names the owner of a socket, over TCP and over the Unix socket. Other users are
+//! refused in every way, and stock ranks are accepted however they are started. For users in containers under Slurm see
+//! `slurm_sites.rs`.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -27,20 +28,20 @@ fn is_root() -> bool {
     is_root
 }
 
-/// An intruder's messages: it claims to be the attacker's rank and aborts the job, so that a success is noticed.
+/// An intruder's messages. It claims to be the attacker's rank and aborts the job, so that a success would be noticed.
 fn words(target: &Target) -> Vec<u8> {
     let abort = Request::Abort { status: Status::ERROR, message: None, procs: Vec::new() };
     let hello = Hello { credential: Hello::native_credential(0, 0), ..target.hello(Way::Tcp) };
     [hello.encode().unwrap(), message(&encode(&abort))].concat()
 }
 
-/// Lets another user come and go so many times.
+/// Another user connects and disconnects `count` times.
 fn intrude(target: &Target, count: usize, how: &str) {
     let run = Run::new(program("intruder"), Library::ours()).args(&format!("{NOBODY} {} {count} {how}", target.port()));
     run.input(words(target)).within(10).succeed();
 }
 
-/// A process that stands still until this is dropped.
+/// A process that is stopped until this is dropped.
 struct Stopped(Pid);
 
 impl Stopped {
@@ -57,8 +58,8 @@ impl Drop for Stopped {
     }
 }
 
-/// Asserts that no intruder got in, and that no rank is reported lost: all earlier messages are processed once another connection
-/// is admitted after them.
+/// Asserts that no intruder was admitted and no rank is reported lost. Another connection, admitted after the
+/// intruders', shows that all earlier messages are processed.
 fn assert_no_intruder(job: WaitingJob, target: &Target) -> Ended {
     target.let_in(Way::Tcp).ask(&encode(&Request::Finalize));
     // Longer than the server waits before it reports a lost process to the host.
@@ -104,7 +105,8 @@ fn a_reset_connection_is_refused() {
         return;
     }
     let mut job = WaitingJob::start(RANKS, ":");
-    // A connection that is reset is heard no more, so that its end alone tells of it: no other one is of this rank.
+    // The server reads nothing from a reset connection, so it learns of it only by its end. The rank has no other
+    // connection.
     let target = Target::new(&job.environment(OFFENDER));
     job.watch_server();
     intrude(&target, times(2000, 100_000), "reset");
@@ -138,7 +140,7 @@ fn a_connection_without_descriptors_left_is_refused() {
             peers
         });
         thread::sleep(Duration::from_millis(100));
-        // The ranks of these connections do not end without a farewell.
+        // Finalize on these connections, so that their ranks do not count as lost.
         for mut peer in held {
             peer.ask(&encode(&Request::Finalize));
         }
@@ -147,7 +149,8 @@ fn a_connection_without_descriptors_left_is_refused() {
     assert_no_intruder(job, &target);
 }
 
-/// Runs a job whose server cannot ask the kernel by netlink, by /proc, or by both, as `variable` in its environment says.
+/// Runs a job. Its server cannot query the kernel by netlink, by /proc, or by both, as `variable` in its environment
+/// says.
 fn without(what: &str, variable: &str) -> WaitingJob {
     let without = program("without");
     WaitingJob::start(RANKS, &format!("set -- {} {what} env {variable} \"$@\"", without.display()))
@@ -186,7 +189,7 @@ fn where_netlink_is_filtered_one_reading_of_the_lists_answers_for_many() {
     };
     let (long, before) = (lists(), read());
     drop(stopped);
-    // Let in behind all of them.
+    // This connection is admitted after all of them.
     target.let_in(Way::Tcp).ask(&encode(&Request::Finalize));
     let readings = (read() - before) / long;
     assert!(readings < FLOOD as u64 / 4, "{readings} readings of the lists for {FLOOD} connections");
@@ -216,7 +219,7 @@ fn without_a_table_claims_count_only_where_the_administrator_says_so() {
     }
 }
 
-/// In a user namespace without numbers all users look alike, the server's own among them.
+/// In a user namespace without mappings all users have the same id, the server's own user included.
 #[test]
 fn unmapped_uids_are_refused_over_tcp() {
     if !is_root() {
@@ -228,7 +231,7 @@ fn unmapped_uids_are_refused_over_tcp() {
     for map in ["", "--map-root-user"] {
         let job = WaitingJob::start(RANKS, &format!("set -- unshare --user {map} \"$@\""));
         let target = Target::new(&job.environment(OFFENDER));
-        // The directory and the secret are proof enough.
+        // The directory and the secret are sufficient proof.
         let _anchor = target.let_in(Way::Unix);
         assert_eq!(as_nobody(|| target.knock(Way::Tcp, &target.hello(Way::Tcp))), Some(Vec::new()), "{map}");
         // Mapped users are identified; the server's own user is unmapped in the first of these.
@@ -240,7 +243,7 @@ fn unmapped_uids_are_refused_over_tcp() {
     }
 }
 
-/// Runs a user's job whose ranks are started through the wrapper `wrapped`.
+/// Runs a user's job and starts its ranks through the wrapper `wrapped`.
 fn of_user(count: usize, library: Library, wrapped: &[&str]) -> Ended {
     let place = tempfile::tempdir().unwrap();
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o700)).unwrap();
@@ -305,7 +308,8 @@ fn a_rank_of_an_unregistered_user_is_refused() {
     if !is_root() {
         return;
     }
-    // With the stock library over TCP, with ours too, as the directory with the Unix socket keeps this user out.
+    // The stock library connects over TCP. So does ours, because this user cannot enter the directory with the Unix
+    // socket.
     for library in [Library::Stock, Library::ours()] {
         let run = Run::new(pmixrun(), library).args(&format!("-n 1 setpriv --reuid {USER} --clear-groups"));
         let ended = run.arg(program("latency")).args("--gets 10").run();
@@ -335,7 +339,7 @@ fn programs_of_these_tests_are_there_for_other_users() {
     }
 }
 
-/// Keeps this process's own descriptors from being the limit.
+/// Raises this process's own limit of descriptors.
 fn many_descriptors() {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, hard.min(20_000), hard).unwrap();
@@ -347,7 +351,7 @@ fn is_closed(peer: &mut Peer) -> bool {
     !matches!(peer.io().read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
 }
 
-/// So many idle connections of another user.
+/// `count` idle connections of another user.
 fn idle(target: &Target, count: usize) -> Vec<Peer> {
     as_nobody(|| (0..count).map(|_| target.connect(Way::Tcp)).collect()).unwrap()
 }
@@ -360,19 +364,19 @@ fn idle_connections_of_another_user_are_closed_in_their_turn() {
     many_descriptors();
     let (job, target, _anchor) = attacked();
     let server = Stopped::new(job.server());
-    // In the order in which they come: strangers, a rank of the job that says nothing yet, strangers again.
-    // All of them fit into the queue of a listener that stands still.
+    // In order of connection: other users, a rank of the job that sends nothing yet, other users again. All of them fit
+    // into the queue of the stopped listener.
     let mut before = idle(&target, times(400, 1500));
     let mut silent = target.connect(Way::Tcp);
     let mut after = idle(&target, times(200, 1000));
     // Another listener's queue.
     let mut of_unix = target.connect(Way::Unix);
     drop(server);
-    // Let in behind all of them.
+    // This connection is admitted after all of them.
     target.let_in(Way::Tcp).ask(&encode(&Request::Finalize));
     assert!(before.iter_mut().chain(&mut after).all(is_closed), "strangers");
     assert!(!is_closed(&mut silent) && !is_closed(&mut of_unix), "a user with processes to come");
-    // It takes its time, and is let in all the same.
+    // It sends its hello late, and is admitted nevertheless.
     silent.set_nonblocking(false);
     silent.say(&target.hello(Way::Tcp).encode().unwrap());
     silent.io().read_exact(&mut [0; 8]).unwrap();
@@ -392,7 +396,7 @@ fn ranks_come_on_both_ways_while_another_user_floods_the_server() {
     }
     many_descriptors();
     for shared_memory in ["1", "0"] {
-        // Few descriptors: the ranks need those that strangers' connections would take.
+        // Few descriptors: the ranks need those that connections of other users would take.
         let job = WaitingJob::start(8, &format!("export PMIX_DSTORE_SHM={shared_memory}; ulimit -n 96"));
         let target = Target::new(&job.environment(0));
         let idle = idle(&target, times(600, 2500));

@@ -23,7 +23,7 @@ fn names(directory: &Path) -> BTreeSet<String> {
 fn a_program_finds_the_installed_library_by_pkg_config() {
     let directory = tempfile::tempdir().expect("a directory");
     let prefix = directory.path().join("pmix");
-    // As it was built for the tests, and not built again.
+    // Use the build for the tests; do not build again.
     let tools = pmixrun();
     let built = tools.parent().expect("a directory");
     let mut install = Command::new("make");
@@ -36,7 +36,7 @@ fn a_program_finds_the_installed_library_by_pkg_config() {
 
     let pkg_config = |question: &[&str]| {
         let mut command = Command::new("pkg-config");
-        // Debian's own pmix is not looked at.
+        // Debian's own pmix must not be found.
         command.env("PKG_CONFIG_LIBDIR", prefix.join("lib/pkgconfig")).env_remove("PKG_CONFIG_PATH");
         said(command.args(question).arg("pmix")).trim().to_owned()
     };

@@ -1,4 +1,4 @@
-//! The report of tests that were left out (`tests/src/left_out.rs`).
+//! The report of left-out tests (`tests/src/left_out.rs`).
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use pmix_tests::{left_out, repository};
 
-/// Says so itself, where the other tests of this file run it.
+/// Reports itself as left out, when the other tests of this file run it.
 #[test]
 #[ignore = "leaves something out on purpose: the other tests here run it"]
 fn one_that_cannot_be_made() {

@@ -10,13 +10,13 @@ use pmix_dstore::maps::{generate_ppn, generate_regex, parse_nodes, parse_ppn};
 use pmix_tests::registry::{self, bytes, success, text};
 use pmix_tests::{Library, Random, left_out, release_of, times};
 
-/// Where the ranks of a job run: nodes with their ranks.
+/// The placement of a job's ranks: nodes with their ranks.
 type Layout = Vec<(String, Vec<u32>)>;
 
-/// Lists that one process is given.
+/// The number of lists for one process.
 const CHUNK: usize = 500;
 
-/// Names of nodes as sites give them.
+/// Names of nodes in the style of real sites.
 fn names(random: &mut Random) -> Vec<String> {
     let count = 1 + random.below(12);
     let mut names: Vec<String> = Vec::new();
@@ -36,7 +36,7 @@ fn names(random: &mut Random) -> Vec<String> {
             random.shuffle(&mut names);
         }
     }
-    // A job has a node once; for 5.0 and later also one of two that differ behind their first dot.
+    // A job has each node once. For 5.0 and later, names that differ only after their first dot are the same node.
     let mut known = HashSet::new();
     names.retain(|name| known.insert(name.split('.').next().map(str::to_owned)));
     names
@@ -49,13 +49,13 @@ fn layout(random: &mut Random) -> Layout {
     let mut ranks: Vec<u32> = (0..count as u32).collect();
     match random.below(3) {
         0 => {}
-        // In turn.
+        // Ranks on the nodes in turn.
         1 => ranks.sort_by_key(|rank| (*rank as usize % names.len(), *rank)),
         _ => random.shuffle(&mut ranks),
     }
     let mut rest = ranks.into_iter();
     let mut nodes: Layout = names.into_iter().map(|name| (name, rest.by_ref().take(per_node).collect())).collect();
-    // Not all have as many.
+    // Nodes have different numbers of ranks.
     for (_, ranks) in &mut nodes {
         let left = 1 + random.below(ranks.len());
         ranks.truncate(if random.one_in(3) { left } else { ranks.len() });
@@ -63,7 +63,7 @@ fn layout(random: &mut Random) -> Layout {
     nodes
 }
 
-/// The map of the nodes, and that of the ranks, with ranges where `ranges` says so.
+/// The node map and the process map, with ranges if `ranges`.
 fn texts(layout: &Layout, ranges: bool) -> (String, String) {
     let names: Vec<&str> = layout.iter().map(|(name, _)| name.as_str()).collect();
     let fields = layout.iter().map(|(_, ranks)| {
@@ -92,7 +92,7 @@ fn generated(library: Library, maps: &[(String, String)]) -> Vec<(Vec<u8>, Vec<u
 fn read(library: Library, maps: &[(Vec<u8>, Vec<u8>)], layouts: &[Layout]) -> Vec<Layout> {
     let mut script = String::new();
     for (number, ((nodes, ppn), layout)) in iter::zip(maps, layouts).enumerate() {
-        // Most hosts call them strings, which only the compressed form is not.
+        // Most hosts pass maps as strings. Only the compressed form is not a string.
         let string = number % 2 == 0 && !nodes.starts_with(b"blob:") && !ppn.starts_with(b"blob:");
         let (ty, end) = if string { ("string", 1) } else { ("regex", 0) };
         let [nodes, ppn] = [nodes, ppn].map(|map| text(&map[..map.len() - end]));
@@ -133,14 +133,14 @@ fn maps_of_each_library_are_read_by_the_other() {
                 assert_eq!(found, *layout, "{reader:?} reads what we wrote");
             }
         }
-        // Stock libraries do not read ranges in each form that they write them in.
+        // Stock libraries do not read ranges in all forms in which they write them.
         let maps: Vec<_> = layouts.iter().map(|layout| texts(layout, false)).collect();
         for writer in &stock {
             let written = generated(*writer, &maps);
             let own = read(*writer, &written, &layouts);
             let ours = read(ours, &written, &layouts);
             for (number, layout) in layouts.iter().enumerate() {
-                // 3.2 and 4.2 run names together over others in between that have no number: the order is lost.
+                // 3.2 and 4.2 combine names across names without a number between them, so the order is lost.
                 let is_disordered = written[number].0.starts_with(b"pmix[") && own[number] != *layout;
                 assert_eq!(ours[number], if is_disordered { &own[number] } else { layout }.clone(), "{writer:?} wrote");
             }
@@ -160,7 +160,7 @@ fn large_maps_are_read_by_both() {
         for (writer, reader) in
             [(Library::ours(), Library::Stock), (Library::Stock, Library::ours()), (Library::ours(), Library::ours())]
         {
-            // Of a long text the stock library makes the compressed form, which keeps ranges, and does not expand them.
+            // The stock library compresses a long text with its ranges, and does not expand them.
             if ranges && writer == Library::Stock {
                 continue;
             }
@@ -174,7 +174,8 @@ fn large_maps_are_read_by_both() {
     }
 }
 
-/// Says, in this program's own processes, of how many nodes maps are to be written and read, and nothing else done.
+/// In child processes of this program: the number of nodes of the maps that the process writes and reads, and nothing
+/// else.
 const COUNTED: &str = "PMIX_TEST_MAP_NODES";
 
 /// Writes and reads the maps of a job in each form that needs no compressor.
@@ -196,8 +197,8 @@ fn write_and_read(count: u32) {
     }
 }
 
-/// Four times the map costs four times the instructions, as callgrind counts them: the growth of the second step is compared
-/// with the growth of the first one, so that the rest of the process does not count.
+/// A map four times as long costs four times the instructions, as callgrind counts them. The test compares the growth
+/// of the second step with that of the first one, so that the rest of the process does not matter.
 #[test]
 fn work_grows_as_the_map_does() {
     if let Some(count) = env::var(COUNTED).ok().and_then(|count| count.parse().ok()) {

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use pmix_tests::{Ended, Library, Pair, Run, pmixrun, program};
 
-/// The line of a rank whose server is ours.
+/// The output line of a rank under our server.
 const SERVED_BY_OURS: &str = "under a server that offers pmix-dstore";
 
-/// Asserts that the ring went round `size` ranks, of which each had mapped one of `libraries`, `size` in all.
+/// Asserts that the ring passed `size` ranks, and that they had mapped `libraries`, each in the given number of ranks.
 fn assert_ring(ended: &Ended, size: usize, libraries: &[(Library, usize)]) {
     assert_eq!(ended.code(), 0, "{ended}");
     assert_eq!(ended.count(&format!("ring of {size} ranks done")), 1, "{ended}");

@@ -1,5 +1,5 @@
-//! Open MPI's mpirun and its ranks, unmodified, with our library on both sides or on one: the services that MPI programs use of a
-//! launcher, and how they end when they fail.
+//! Open MPI's unmodified mpirun and ranks, with our library on both sides or on one: the launcher's services that MPI
+//! programs use, and the end of failing programs.
 //!
 //! `make test-mpirun` runs these alone. With `PMIX_TEST_LARGE=1` they are larger: up to 32 ranks, many more runs.
 
@@ -7,7 +7,7 @@ use std::thread;
 
 use pmix_tests::{Library, Pair, Run, Traces, is_large, program, times};
 
-/// Runs a job in each pair, and asserts that it ends well, is of `count` processes, and leaves nothing.
+/// Runs a job in each pair, and asserts that it succeeds, has `count` processes, and leaves nothing.
 fn runs_well(size: usize, args: &str, count: usize) {
     for pair in Pair::all() {
         let traces = Traces::begin();
@@ -66,7 +66,7 @@ fn halves_of_a_job_that_meet_by_a_published_name() {
     runs_well(2, "unpublish", 2);
 }
 
-/// Starts a name server with the library that `$1` names, and two jobs that meet by its help.
+/// Starts a name server with the library that `$1` names, and two jobs that connect through it.
 const TWO_JOBS: &str = r#"
 dir=$1 serve=$2 visit=$3 size=$4; shift 4
 ompi-server --no-daemonize -r "$dir/uri" & server=$!
@@ -84,7 +84,7 @@ rm -f "$dir/uri" "$dir/port"
 fn two_jobs_that_meet() {
     let size = times(2, 8);
     for pair in Pair::all() {
-        // By a name at the name server; with a port that they know otherwise.
+        // By a name at the name server, and by a port from a file.
         for (serve, visit) in [("serve", "visit"), ("serve-file", "visit-file")] {
             let traces = Traces::begin();
             let run = Run::new("/bin/sh", pair.server).traced(&traces).arg("-c").arg(TWO_JOBS).arg("two-jobs");
@@ -109,13 +109,13 @@ fn singletons() {
             let traces = Traces::begin();
             let run = Run::new(program("mpi"), library).traced(&traces).env("OMPI_MCA_rmaps_base_oversubscribe", "1");
             let ended = run.args(args).run();
-            // The singleton's daemon goes with it, and takes the children along that have not finalized by then.
+            // The singleton's daemon ends with it and kills the children that have not finalized by then.
             let taken = |line: &&str| expected > 0 && line.contains(": lost the connection to ");
             let said: Vec<&str> = ended.stderr.lines().filter(|line| !taken(line)).collect();
             assert_eq!((ended.code(), said), (0, vec![]), "{ended}");
             assert_eq!(ended.count(&format!(" of 1: library {} ", library.identity())), 1, "{ended}");
             assert_eq!(ended.count("FAIL"), 0, "{ended}");
-            // Children's output may be lost when the singleton, whose daemon forwards it, ends first.
+            // Children's output may be lost if the singleton ends first, because its daemon forwards that output.
             assert!(ended.count("child ") <= 2 * expected, "{ended}");
             traces.assert_none_left(&ended);
         }
@@ -133,7 +133,7 @@ fn programs_without_mpi() {
     }
 }
 
-/// Asserts that a job fails in each pair as [`Pair::assert_fails`] has it.
+/// Asserts that a job fails in each pair, as [`Pair::assert_fails`] describes.
 fn fails(run: impl Fn(Pair, &Traces) -> Run, code: i32, reason: &str) {
     Pair::all().iter().for_each(|pair| drop(pair.assert_fails(|traces| run(*pair, traces), code, reason)));
 }
@@ -174,7 +174,7 @@ fn a_program_without_mpi_that_fails() {
     fails(|pair, traces| pair.mpirun(traces).args("-np 2 sh -c").arg("exit 3"), 3, "returned\na non-zero exit code");
 }
 
-/// Rank 1 says which process it is; the other one waits until that process is there no more.
+/// Rank 1 reports its process id; the other rank waits until that process has ended.
 const AFTER_RANK_1: &str = r#"
 if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then
     echo $$ > "$0.part" && mv "$0.part" "$0"
@@ -185,7 +185,7 @@ fi
 exec "$@"
 "#;
 
-/// Under a stock server the others wait for ever.
+/// Under a stock server the other ranks wait for ever.
 #[test]
 fn a_rank_that_ends_before_the_others_start_blocks_none() {
     let [both, server, _] = Pair::all();
@@ -198,8 +198,8 @@ fn a_rank_that_ends_before_the_others_start_blocks_none() {
     }
 }
 
-/// Without a modex at the start, ranks ask for each other's values before they are put. Under a stock server most
-/// such jobs fail.
+/// Without a modex at the start, ranks request each other's values before they are put. Under a stock server most of
+/// these jobs fail.
 #[test]
 fn values_that_are_asked_for_before_they_are_put() {
     let [both, server, _] = Pair::all();
@@ -222,7 +222,8 @@ fn jobs_in_a_row_and_at_once_leave_nothing() {
             pair.assert_well(&pair.job(&traces, 2, "hello").run(), 2);
         }
         traces.assert_none_left(format!("{pair:?}: jobs in a row"));
-        // Each has temporary files of its own: an mpirun that ends removes the directory in which others are about to make theirs.
+        // Each has its own directory for temporary files: an mpirun that ends removes the directory in which others are
+        // about to make theirs.
         thread::scope(|scope| {
             for _ in 0..times(4, 20) {
                 scope.spawn(|| {

@@ -1,5 +1,6 @@
-//! Open MPI's mpirun on several hosts, which are namespaces of this machine (`tests/openmpi/cluster.sh`): its daemons, each with
-//! a server of its own, exchange the ranks' values over Open MPI's own network. Our library is on both sides or on one.
+//! Open MPI's mpirun on several hosts, which are namespaces of this machine (`tests/openmpi/cluster.sh`). Its daemons,
+//! each with its own server, exchange the ranks' values over Open MPI's own network. Our library is on both sides or on
+//! one.
 //!
 //! Part of `make test-mpirun`. With `PMIX_TEST_LARGE=1` they are larger: 32 ranks, many more runs.
 
@@ -10,7 +11,7 @@ use std::thread;
 use nix::unistd::geteuid;
 use pmix_tests::{Ended, Library, Pair, Run, Traces, left_out, pmixrun, repository, times};
 
-/// Whether hosts can be made; says so where they cannot.
+/// Whether this machine can make the hosts. Reports the test as left out if not.
 fn can_make_hosts() -> bool {
     let is_root = geteuid().is_root();
     if !is_root {
@@ -19,11 +20,11 @@ fn can_make_hosts() -> bool {
     is_root
 }
 
-/// A job of the program `mpi` on `hosts` as mpirun's `--host` has them: the host `login`, where mpirun is, and n0, n1 ...
-/// `options` are mpirun's, `args` the program's.
+/// A job of the program `mpi` on `hosts`, in the form of mpirun's `--host`: the host `login`, where mpirun runs, and
+/// n0, n1 ... `options` are mpirun's, `args` the program's.
 fn job(pair: Pair, traces: &Traces, hosts: &str, options: &str, args: &str) -> Run {
     let others = hosts.split(',').filter(|host| !host.starts_with("login")).count();
-    // Like ssh, the agent hands over no environment.
+    // Like ssh, the agent passes no environment.
     let daemon = format!("env LD_LIBRARY_PATH={} orted", pair.server.directory().display());
     let run = Run::new(repository().join("tests/openmpi/cluster.sh"), pair.server).traced(traces);
     let run = run.args(&format!("--hosts {others} mpirun --oversubscribe --mca orte_launch_agent")).arg(daemon);
@@ -31,12 +32,12 @@ fn job(pair: Pair, traces: &Traces, hosts: &str, options: &str, args: &str) -> R
     pair.program().iter().fold(run, Run::arg).args(args)
 }
 
-/// A job's leftovers on the hosts, as the script lists them.
+/// A job's leftovers on the hosts, from the script's list.
 fn left(ended: &Ended) -> Vec<&str> {
     ended.stderr.lines().filter(|line| line.starts_with("cluster.sh: left")).collect()
 }
 
-/// Runs a job, and asserts that it ends well, is of `count` processes, and leaves nothing on any host.
+/// Runs a job, and asserts that it succeeds, has `count` processes, and leaves nothing on any host.
 fn runs_well(pair: Pair, hosts: &str, options: &str, args: &str, count: usize) -> Ended {
     let traces = Traces::begin();
     let mut ended = job(pair, &traces, hosts, options, args).run();
@@ -48,12 +49,12 @@ fn runs_well(pair: Pair, hosts: &str, options: &str, args: &str, count: usize) -
     ended
 }
 
-/// The number of ranks that said they were on `host`.
+/// The number of ranks that reported to be on `host`.
 fn ranks_on(ended: &Ended, host: &str) -> usize {
     ended.stdout.lines().filter(|line| line.contains(": library ") && line.ends_with(&format!(" on {host}"))).count()
 }
 
-/// Two and four daemons; ranks in turn, in blocks, unevenly; without ranks where mpirun is.
+/// Two and four daemons; ranks in turn, in blocks, unevenly; no ranks on mpirun's host.
 const LAYOUTS: [(&str, &str); 4] = [
     ("login:2,n0:2", "--map-by slot"),
     ("login:2,n0:2,n1:2,n2:2", "--map-by node"),
@@ -61,7 +62,7 @@ const LAYOUTS: [(&str, &str); 4] = [
     ("n0:1,n1:3", "--map-by node"),
 ];
 
-/// The hosts of a layout, with the number of ranks of each where all slots are taken.
+/// The hosts of a layout, with the number of ranks on each if all slots are used.
 fn places(hosts: &str) -> impl Iterator<Item = (&str, usize)> {
     hosts.split(',').filter_map(|host| host.split_once(':')).map(|(host, slots)| (host, slots.parse().unwrap_or(0)))
 }
@@ -95,7 +96,7 @@ fn values_of_other_hosts_that_are_asked_for_before_they_are_put() {
     let (hosts, size) = times(("login:2,n0:2,n1:2,n2:2", 8), ("login:8,n0:8,n1:8,n2:8", 32));
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
-        // The race shows on a machine that has something else to do.
+        // The race occurs on a loaded machine.
         for _ in 0..2 {
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
@@ -118,7 +119,7 @@ fn values_of_other_hosts_that_are_asked_for_before_they_are_put() {
     });
 }
 
-/// Nothing is exchanged at the start: daemons ask each other for each value, with one rank behind all others.
+/// Nothing is exchanged at the start, so daemons request each value from each other. One rank is later than all others.
 #[test]
 fn values_of_a_rank_that_begins_late() {
     if !can_make_hosts() {
@@ -141,8 +142,8 @@ fn values_of_other_hosts_are_in_shared_memory() {
     }
 }
 
-/// The children are on hosts that their parents fill not: the daemons place them each for itself, and Open MPI 4.1.4 loses
-/// jobs when these disagree, as they do on hosts that are filled in part.
+/// The parents fill whole hosts, so the children are on other hosts. On partly filled hosts the daemons disagree about
+/// the placement, which each computes for itself, and Open MPI 4.1.4 then loses jobs.
 #[test]
 fn children_on_other_hosts() {
     if !can_make_hosts() {
@@ -174,7 +175,7 @@ fn halves_of_a_job_that_meet_by_a_published_name() {
     }
 }
 
-/// Runs a job on four hosts whose rank 1 on n0 makes it fail, and asserts that it ends as with the stock library.
+/// Runs a job on four hosts that fails because of rank 1 on n0, and asserts that it ends as with the stock library.
 fn fails(pairs: &[Pair], args: &str, code: i32, reason: &str) -> Vec<Ended> {
     let hosts = times("login:2,n0:2,n1:2,n2:2", "login:8,n0:8,n1:8,n2:8");
     let mut all = Vec::new();
@@ -186,7 +187,7 @@ fn fails(pairs: &[Pair], args: &str, code: i32, reason: &str) -> Vec<Ended> {
     all
 }
 
-/// The stock server locks itself up while a job is aborted, often enough to be left out on several hosts.
+/// The stock server deadlocks so often while a job is aborted that it is left out on several hosts.
 #[test]
 fn a_rank_on_another_host_that_aborts() {
     for ended in fails(&Pair::all()[..2], "abort 7", 7, "MPI_ABORT was invoked on rank 1") {
@@ -201,7 +202,7 @@ fn a_rank_on_another_host_that_is_killed() {
     }
 }
 
-/// The ranks of the daemon end, too. Its files and theirs stay on its host: no process is left there to remove them.
+/// The daemon's ranks end, too. The files of both stay on its host, because no process is left there to remove them.
 #[test]
 fn a_daemon_that_is_killed() {
     for args in ["orphan", "early-orphan"] {

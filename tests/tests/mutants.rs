@@ -1,5 +1,5 @@
-//! Mutated recordings: each byte of recorded messages of released clients is changed, and the message is sent to a live server
-//! over a connection that it has admitted.
+//! Mutated recordings: each byte of recorded messages of stock clients is changed, and the message is sent to a live
+//! server over an admitted connection.
 //!
 //! A sample of the mutants is sent, chosen by a seed; `PMIX_TEST_MUTANTS=all` sends all of them, `PMIX_TEST_MUTANTS=<seed>`
 //! another sample.
@@ -20,7 +20,7 @@ use pmix_wire::{ClientReply, Header, Hello, PeerKind, Request, TAG_FIRST, TAG_NO
 const VECTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/vectors");
 /// Mutants of a sample.
 const SAMPLE: u64 = 3000;
-/// The tag of the question whether the server still listens.
+/// The tag of the request that checks whether the server still answers.
 const ALIVE: u32 = 0x7fff_fff0;
 const MIB: u64 = 1 << 20;
 
@@ -29,7 +29,7 @@ fn values(byte: u8) -> impl Iterator<Item = u8> {
     (0..8).map(move |bit| byte ^ 1 << bit).chain([0, 0xff]).filter(move |value| *value != byte)
 }
 
-/// A generator that a seed determines.
+/// A seeded pseudo-random generator.
 struct Random(u64);
 
 impl Random {
@@ -41,7 +41,7 @@ impl Random {
     }
 }
 
-/// One recorded message of a client, and how the client would have introduced itself.
+/// One recorded message of a client, and the client's hello.
 struct Original {
     name: String,
     bytes: Vec<u8>,
@@ -50,7 +50,8 @@ struct Original {
     is_hello: bool,
 }
 
-/// The recorded messages of clients. Those about a job are about this one, so that they lead as far as they can.
+/// The recorded messages of clients. Those about a job are changed to name this one, so that the server processes them
+/// as far as possible.
 fn originals(target: &Target) -> Vec<Original> {
     let own = |message: &Message| {
         let mut request = Request::decode(message.dialect, message.client, &message.bytes).ok()?;
@@ -84,7 +85,7 @@ fn is_forbidden(original: &Original, bytes: &[u8]) -> bool {
     matches!(request, Some(Ok(Request::Abort { .. } | Request::JobControl { .. } | Request::Spawn { .. })))
 }
 
-/// The offender: its present connection, and how often it has been thrown out.
+/// The offender: its current connection, and the number of its closed ones.
 struct Offender<'a> {
     target: &'a Target,
     peer: Option<(Peer, Dialect, String)>,
@@ -94,14 +95,14 @@ struct Offender<'a> {
 }
 
 impl Offender<'_> {
-    /// Sends a mutant in a connection of the original's dialect, and asks whether the server still listens.
+    /// Sends a mutant on a connection with the original's dialect, and checks whether the server still answers.
     fn send(&mut self, original: &Original, bytes: &[u8]) {
         self.sent += 1;
         if original.is_hello {
-            // Its lengths may claim more than comes.
+            // Its lengths may announce more bytes than follow.
             self.connections += 1;
             let heard = self.target.say(Way::Tcp, bytes);
-            // A tool is admitted where its user's ranks are, and gets its own name and the server's.
+            // A tool is admitted if its user has ranks here; it gets its own name and the server's.
             let tools = [PeerKind::Singleton, PeerKind::Tool].map(ToolReply::len);
             let is_answer = heard.len() == ClientReply::LEN || tools.contains(&heard.len());
             assert!(heard.is_empty() || is_answer, "{}: {heard:?}", original.name);
@@ -116,7 +117,7 @@ impl Offender<'_> {
         };
         peer.say(bytes);
         if bytes[8..12] != original.bytes[8..12] {
-            // The rest of what the header claims will not come.
+            // The rest of the announced bytes will not come.
             let _ = peer.end();
             return;
         }
@@ -150,7 +151,7 @@ impl Offender<'_> {
     }
 }
 
-/// The number of log lines that a line stands for: it may count suppressed lines, and shows the last of them.
+/// The number of log lines that a line represents: it may count suppressed lines, and shows the last of them.
 fn lines_in(line: &str) -> u64 {
     let counted = line.split_once(" more lines like this were not written").map(|(before, _)| before);
     counted.and_then(|before| before.rsplit(' ').next()?.parse().ok()).unwrap_or(1)
@@ -170,7 +171,7 @@ fn every_mutation_of_recorded_messages() {
             offender.send(original, &bytes);
         }
     };
-    // Whatever is allocated once is allocated before the measurement.
+    // Make all one-time allocations before the measurement.
     originals.iter().for_each(|original| send(original, original.bytes.len() - 1, 0));
     let before = job.server_memory();
     if wish == "all" {
@@ -193,7 +194,7 @@ fn every_mutation_of_recorded_messages() {
     drop(peer);
     assert!(grown < 32 * MIB, "the server has grown by {grown} bytes");
     let ended = job.finish();
-    // Each connection that was thrown out has a line or is counted in one, and no connection has two.
+    // Each closed connection has a line or is counted in one, and no connection has two.
     let lines = log(&ended);
     let count = |what: &str| lines.iter().filter(|line| line.contains(what)).map(|line| lines_in(line)).sum::<u64>();
     assert!(count("malformed message") >= dropped, "{dropped} of {connections} were dropped: {ended}");

@@ -1,5 +1,5 @@
-//! No space for the job's files, or too few descriptors or too little memory: values go over the socket, or the job ends at
-//! once; either way one line says which resource is missing, and where. No process dies of a signal.
+//! No space for the job's files, too few descriptors, or too little memory. Values go over the socket, or the job ends
+//! at once. In both cases one line names the missing resource and its place. No process dies by a signal.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,14 +12,14 @@ use pmix_tests::{Ended, Library, Run, Traces, WaitingJob, left_out, pmixrun, pro
 
 const RANKS: usize = 2;
 
-/// The outcome of a job whose launcher starts after the shell commands `before`, for which `$TMPDIR` is the directory of the
-/// job's files, and whose ranks start after `rank`.
+/// The outcome of a job. Its launcher starts after the shell commands `before`, which have the directory of the job's
+/// files in `$TMPDIR`; its ranks start after the shell commands `rank`.
 fn job(before: &str, rank: &str, ranks: usize) -> Ended {
     let traces = Traces::begin();
     job_in(&traces.directory(), before, rank, ranks, &traces)
 }
 
-/// The same with the job's files in another directory.
+/// As [`job`], with the job's files in another directory.
 fn job_in(directory: &Path, before: &str, rank: &str, ranks: usize, traces: &Traces) -> Ended {
     let run = shell(before)
         .arg(pmixrun())
@@ -31,7 +31,7 @@ fn job_in(directory: &Path, before: &str, rank: &str, ranks: usize, traces: &Tra
     leaving_nothing(run, traces)
 }
 
-/// A command, which is to be added, after shell commands.
+/// Runs shell commands and then a command that the caller adds.
 fn shell(before: &str) -> Run {
     Run::new("/bin/sh", Library::ours()).arg("-c").arg(format!("{before}\nexec \"$@\"")).arg("sh")
 }
@@ -43,14 +43,14 @@ fn leaving_nothing(run: Run, traces: &Traces) -> Ended {
     ended
 }
 
-/// Shell commands that mount something at `$TMPDIR` where only the job sees it, and then `before`; nothing but a line where
-/// we may not mount.
+/// Shell commands that mount something at `$TMPDIR`, visible only to the job, and then run `before`. `None`, with a
+/// report, if this user may not mount.
 fn mounted(mount: &str, before: &str) -> Option<String> {
     if !geteuid().is_root() {
         left_out("root", "only root can mount");
         return None;
     }
-    // A mount namespace of its own, in which the shell goes on.
+    // The shell continues in its own mount namespace.
     let mount = format!(
         "if test -z \"$UNSHARED\"; then export UNSHARED=1; exec unshare -m sh -c \"$SCRIPT\" sh \"$@\"; fi\n\
          mount {mount} none \"$TMPDIR\" || exit 99\n{before}"
@@ -59,14 +59,14 @@ fn mounted(mount: &str, before: &str) -> Option<String> {
     Some(format!("export SCRIPT='{}'\n{mount}", whole.replace('\'', r"'\''")))
 }
 
-/// The same as [`job`] on a file system of its own, mounted with these options.
+/// As [`job`], on a file system of its own, mounted with these options.
 fn job_on_tmpfs(options: &str, before: &str, rank: &str) -> Option<Ended> {
     let ended = job(&mounted(&format!("-t tmpfs -o {options}"), before)?, rank, RANKS);
     assert_ne!(ended.code(), 99, "{ended}");
     Some(ended)
 }
 
-/// Asserts that nothing is left of a job in a directory that is not the one for temporary files.
+/// Asserts that a job has left nothing in a directory other than that for temporary files.
 fn assert_empty(directory: &Path) {
     let left: Vec<_> = fs::read_dir(directory).expect("a directory").flatten().map(|entry| entry.path()).collect();
     assert_eq!(left, Vec::<PathBuf>::new());
@@ -77,7 +77,7 @@ fn told(ended: &Ended) -> Vec<&str> {
     ended.stderr.lines().filter(|line| !line.starts_with('{')).collect()
 }
 
-/// Whether the ranks did their work; asserts that they did it wholly, and how many of them mapped segments.
+/// Asserts that the ranks did all their work, and that `shared` of them mapped segments.
 fn assert_served(ended: &Ended, shared: usize) {
     assert_eq!(ended.code(), 0, "{ended}");
     assert_eq!(ended.count("gets done"), RANKS, "{ended}");
@@ -86,7 +86,7 @@ fn assert_served(ended: &Ended, shared: usize) {
     assert_eq!(report["clients_shared_memory"], shared, "{ended}");
 }
 
-/// Asserts one line that holds these words.
+/// Asserts that there is one line, with these words.
 fn assert_told(ended: &Ended, words: &[&str]) {
     let told = told(ended);
     assert_eq!(told.len(), 1, "{ended}");
@@ -135,7 +135,7 @@ fn a_file_system_that_fills_up_while_ranks_start() {
     let Some(ended) = job_on_tmpfs("size=1m", "", "head -c 1048576 /dev/zero >> \"$TMPDIR/fill\" 2> /dev/null") else {
         return;
     };
-    // The job's segment was published before; the ranks' values do not fit.
+    // The job's segment was published before. The ranks' values do not fit.
     assert_served(&ended, RANKS);
     assert_told(&ended, &["/segment-", "are needed", "are free", "socket"]);
 }
@@ -149,7 +149,7 @@ fn a_read_only_file_system() {
 
 #[test]
 fn a_directory_that_is_removed_under_us() {
-    // The inner one, the outer one, the launcher's.
+    // The inner directory, the outer one, the launcher's.
     for what in ["", "/..", "/../.."] {
         let remove = format!("test \"$PMIX_RANK\" = 1 || rm -rf \"$(realpath \"$PMIX_DSTORE_SEGMENTS{what}\")\"");
         let ended = job("", &remove, RANKS);
@@ -159,7 +159,7 @@ fn a_directory_that_is_removed_under_us() {
     }
 }
 
-/// A job that publishes twice, after rank 0 has let the shell run `between`; `before` is for the launcher's shell.
+/// A job that publishes twice. In between, rank 0 lets the shell run `between`. The launcher's shell runs `before`.
 fn two_publications(before: &str, between: &str) -> Run {
     shell(before)
         .arg(pmixrun())
@@ -169,7 +169,7 @@ fn two_publications(before: &str, between: &str) -> Run {
         .arg(between)
 }
 
-/// Asserts that all values were right, and one line that holds these words.
+/// Asserts that all values were right, and that there is one line, with these words.
 fn assert_went_on(ended: &Ended, words: &[&str]) {
     assert_eq!(ended.code(), 0, "{ended}");
     assert_eq!(ended.count(": done"), RANKS, "{ended}");
@@ -189,7 +189,7 @@ fn a_directory_that_takes_no_more_files() {
     let traces = Traces::begin();
     let directory = traces.own();
     let chattr = |flag: &str| {
-        // chattr fails for sockets, which have no such flag, but goes on.
+        // chattr fails for sockets, which do not have this flag, but continues.
         Command::new("chattr").args(["-R", flag]).arg(&directory).output().is_ok_and(|o| o.status.success())
     };
     if !chattr("+i") || !chattr("-i") {
@@ -199,14 +199,14 @@ fn a_directory_that_takes_no_more_files() {
     let ended = leaving_nothing(job, &traces);
     chattr("-i");
     assert_eq!((ended.code(), ended.count(": done")), (0, RANKS), "{ended}");
-    // Nor can the directory be removed in the end.
+    // The directory cannot be removed at the end either.
     let told = told(&ended);
     assert_eq!(told.len(), 2, "{ended}");
     for (line, words) in told.iter().zip([["/segment-", "socket"], ["cannot remove", "/pmixrun."]]) {
         assert!(words.iter().all(|word| line.contains(word)), "{ended}");
         assert!(line.contains("Operation not permitted"), "{ended}");
     }
-    // The next launcher removes it: the file by which it knows that it may is the last to go.
+    // The next launcher removes it: the lock file, which permits that, is removed last.
     Run::new(pmixrun(), Library::ours()).traced(&traces).args("-n 1 --tmpdir").arg(&directory).arg("true").succeed();
     assert_empty(&directory);
 }
@@ -226,7 +226,7 @@ fn a_server_that_has_no_room_holds_nothing_for_that() {
         fs::remove_dir_all(segments).expect("a directory");
         fs::write(segments, "nothing").expect("a file");
     };
-    // As the server sees the file system.
+    // Fill the file system from the server's mount namespace.
     let fill: Take = |job, _| {
         let file = format!("/proc/{}/root{}/fill", job.server(), job.directory().display());
         assert!(fs::write(file, vec![0; 1 << 20]).is_err(), "there is room");
@@ -288,7 +288,7 @@ fn few_descriptors() {
     assert_served(&ended, RANKS);
     let ended = job("", "ulimit -n 16", RANKS);
     assert_served(&ended, RANKS);
-    // More ranks than there are descriptors for.
+    // More ranks than the descriptors suffice for.
     for limit in (8..=24).chain([32, 64]) {
         let ended = job(&format!("ulimit -n {limit}"), "", 40);
         assert_eq!(ended.code(), 125, "{ended}");
@@ -303,8 +303,8 @@ enum Limited {
     Ranks,
 }
 
-/// The outcome of a job of two ranks with values of this size (`tests/programs/large.c`), where one side is limited to
-/// this many KiB of address space.
+/// The outcome of a job of two ranks with values of this size (`tests/programs/large.c`). One side is limited to this
+/// many KiB of address space.
 fn in_space(host: Library, ranks: Library, limited: Limited, kib: u32, size: usize) -> Ended {
     let own = |side| if limited == side { kib.to_string() } else { "unlimited".to_owned() };
     let run =
@@ -331,8 +331,8 @@ fn in_space(host: Library, ranks: Library, limited: Limited, kib: u32, size: usi
     ended
 }
 
-/// Asserts that a job came to its end, or to one that it says: no signal, and one line of the process that had no room.
-/// Tells whether it came to its end.
+/// Asserts that a job succeeded, or failed with a report: no signal, and one line of the process that had no memory.
+/// Returns whether it succeeded.
 fn assert_ended_by_itself(ended: &Ended, case: &str) -> bool {
     let lines = || ended.stdout.lines().chain(ended.stderr.lines());
     let forbidden = ["signal", "panicked", "failed inside", "memory allocation of", "still running", "exited on"];
@@ -340,12 +340,12 @@ fn assert_ended_by_itself(ended: &Ended, case: &str) -> bool {
     assert_eq!(crash, None, "{case}: {ended}");
     match ended.code() {
         0 => assert_eq!(ended.count(": done"), RANKS, "{case}: {ended}"),
-        // A rank says which call was refused.
+        // A rank reports which call failed.
         3 => {
             let refusals = [Status::ERR_NOMEM, Status::ERR_OUT_OF_RESOURCE].map(|status| format!("({})", status.0));
             assert!(lines().any(|line| refusals.iter().any(|text| line.contains(text))), "{case}: {ended}");
         }
-        // The launcher has not even begun.
+        // The launcher could not start.
         125 => assert!(lines().any(|line| line.starts_with("pmixrun: ")), "{case}: {ended}"),
         // The program or its libraries could not be loaded.
         127 => assert!(lines().any(|line| line.contains("error while loading")), "{case}: {ended}"),
@@ -354,7 +354,7 @@ fn assert_ended_by_itself(ended: &Ended, case: &str) -> bool {
     ended.code() == 0
 }
 
-/// From hardly enough to load a program to where all is well with these values: the limits in KiB.
+/// The limits in KiB, from hardly enough to load a program to enough for these values.
 fn limits(size: usize) -> Vec<u32> {
     let (first, last) = (16 << 10, (96 << 10) + 16 * (size >> 10) as u32);
     let steps = std::env::var("PMIX_TEST_SPACES").ok().and_then(|steps| steps.parse().ok()).unwrap_or(3);
@@ -390,7 +390,7 @@ fn little_address_space_under_a_stock_server() {
 
 #[test]
 fn small_files_only() {
-    // In units of 512 bytes: less than the directory's page, and room for that but not for the job's segment.
+    // In units of 512 bytes: less than the directory page, and enough for the page but not for the job's segment.
     for (blocks, file) in [(0, "page-0"), (8, "page-0"), (130, "")] {
         let ended = job(&format!("ulimit -f {blocks}"), "", RANKS);
         assert_eq!(ended.code(), 0, "{ended}");

@@ -1,20 +1,20 @@
-//! Open MPI 5 with its PRRTE, from another Debian release in a directory that `PMIX_TEST_OPENMPI5` names: its mpirun serves
-//! with the stock library of that release, the ranks have ours.
+//! Open MPI 5 with its PRRTE, from another Debian release in a directory that `PMIX_TEST_OPENMPI5` names. Its mpirun
+//! serves with the stock library of that release; the ranks have ours.
 //!
-//! `make test-openmpi5 ROOT=DIRECTORY` runs these alone, and makes the directory where it is not there. `docs/interop.md` has
-//! what was found.
+//! `make test-openmpi5 ROOT=DIRECTORY` runs only these, and makes the directory if it does not exist. `docs/interop.md`
+//! has the results.
 
 use std::time::Duration;
 
 use pmix_tests::foreign::{self, PRRTE_STANDS};
 use pmix_tests::{Ended, Library, Pair, Root, Run, Traces, left_out, times};
 
-/// The server is that of the release, the ranks are ours.
+/// The server has the release's library, the ranks have ours.
 const PAIR: fn() -> Pair = || Pair { server: Library::Stock, ranks: Library::ours() };
 /// An abort takes a second or two.
 const STANDS_AFTER: Duration = Duration::from_secs(30);
 
-/// Runs a test where there is such a directory, and says so where not.
+/// Runs a test if there is such a directory, and reports it as left out otherwise.
 fn with_root(test: impl Fn(&Root)) {
     match Root::named() {
         Ok(root) => test(&root),
@@ -27,7 +27,7 @@ fn job(root: &Root, traces: &Traces, size: usize, args: &str) -> Run {
     root.mpirun(traces).args(&format!("-np {size}")).args(Root::WITH_OURS).args(args)
 }
 
-/// Runs a job, and asserts that it ends well, is of `count` processes that all have our library, and leaves nothing.
+/// Runs a job, and asserts that it succeeds, has `count` processes that all have our library, and leaves nothing.
 fn runs_well(root: &Root, size: usize, args: &str, count: usize) {
     let traces = Traces::begin();
     let ended = job(root, &traces, size, args).run();
@@ -35,7 +35,7 @@ fn runs_well(root: &Root, size: usize, args: &str, count: usize) {
     traces.assert_none_left(&ended);
 }
 
-/// Asserts that a job of `count` processes ended well, that so many of them had our library, and no daemon.
+/// Asserts that a job of `count` processes succeeded, and that `ours` of them and no daemon had our library.
 fn assert_well(ended: &Ended, count: usize, ours: usize) {
     assert_eq!((ended.code(), ended.stderr.as_str()), (0, ""), "{ended}");
     assert_eq!(ended.count(" done"), count, "{ended}");
@@ -45,7 +45,7 @@ fn assert_well(ended: &Ended, count: usize, ours: usize) {
     assert_eq!(ended.count(&format!(" daemon {identity}")), 0, "{ended}");
 }
 
-/// Runs a job of two ranks that fails, and asserts that it ends with this status and says why.
+/// Runs a job of two ranks that fails, and asserts that it ends with this status and reason.
 fn fails(root: &Root, args: &str, code: i32, reason: &str) {
     let traces = Traces::begin();
     let ended = job(root, &traces, 2, args).run();
@@ -81,7 +81,7 @@ fn values_that_are_asked_for_before_they_are_put() {
 fn a_job_of_both_libraries() {
     with_root(|root| {
         let traces = Traces::begin();
-        // Every other rank has the library of the release. The stock server remembers one store for all of a job.
+        // Every other rank has the library of the release. The stock server keeps one store for the whole job.
         let (ours, theirs) = (Root::WITH_OURS, Root::WITH_THEIRS);
         let script = format!(
             "export PMIX_MCA_gds=hash; case $PMIX_RANK in *[02468]) exec {ours} collectives;; *) exec {theirs} collectives;; esac"

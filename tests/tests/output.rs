@@ -1,5 +1,5 @@
-//! Output of processes, and input for them, between a host and tools: our library and Debian's, on both sides or on one.
-//! The host receives the input for its process, and the process echoes it.
+//! Output of processes, and input for them, between a host and tools, with our library on both sides or on one and
+//! Debian's on the other. The host receives the input for its process, and the process echoes it.
 
 use pmix_tests::{Ended, Library, Traces, beside_host, program};
 
@@ -101,7 +101,7 @@ fn a_tool_collects_its_input() {
         let first = if server.is_ours() { "~one" } else { "one" };
         let traces = Traces::begin();
         let (directory, program) = (Library::ours().directory(), program("tool"));
-        // The second line is written when the first one has come.
+        // The second line is written when the first one has arrived.
         let line = format!(
             "go=$PMIX_SYSTEM_TMPDIR/go; mkfifo $go; {{ echo '{first}'; read line <$go; echo two; }} | LD_LIBRARY_PATH={} {} \
              --pid $PPID pull=test-job:0 stdin=test-job:0 take=3 | while read line; do echo \"$line\"; \
@@ -123,7 +123,7 @@ fn a_tool_collects_its_input() {
     }
 }
 
-/// Input after the end of collecting is the tool's own: the tool reads it itself.
+/// After the library has stopped forwarding stdin, the tool itself reads further input.
 #[test]
 fn a_tool_keeps_its_input_again() {
     const LINES: usize = 20;

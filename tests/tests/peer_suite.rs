@@ -1,20 +1,20 @@
-//! Test programs that come with other PMIx libraries, on those libraries and on ours: a program must do on ours what it does
-//! on its own library.
+//! Test programs of other PMIx libraries, on their own libraries and on ours. A program must behave on ours as on its
+//! own library.
 //!
-//! `PMIX_TEST_SUITE` names a directory with compiled programs; nothing here builds them. Without it these tests leave
-//! themselves out. The directory holds two tables, with a tab between columns and `#` before remarks:
+//! `PMIX_TEST_SUITE` names a directory with compiled programs; nothing here builds them. Without it these tests are
+//! left out. The directory has two tables, with a tab between columns and `#` before remarks:
 //!
-//! * `cases.tsv`: name, groups (for the summary, comma between them), flavour, directory of the flavour's own library, command,
-//!   and maybe a letter: the reason in `docs/interop.md` why ours is not expected to pass, with `?` where that is a matter of chance.
-//!   One that passes against a letter without `?` fails the test: the letter is to go. The command is one for a shell, run in
-//!   the subdirectory that the flavour names.
-//! * `mixed.tsv`: flavour, directory of its library, command with `-e ./CLIENT` in it, and maybe `our server` or `our clients`: the
-//!   side on which ours is not expected to pass, as `docs/interop.md` says, and where it then must not. The command's own program is a server; its clients get the
-//!   other library, by a script in place of `./CLIENT`.
+//! * `cases.tsv`: name, groups (for the summary, comma between them), flavour, directory of the flavour's own library,
+//!   command, and optionally a letter: the reason in `docs/interop.md` why ours is not expected to pass, with `?` if
+//!   the result varies. A program that passes in spite of a letter without `?` fails the test, so that the letter is
+//!   removed. The command is for a shell, in the subdirectory with the flavour's name.
+//! * `mixed.tsv`: flavour, directory of its library, command with `-e ./CLIENT` in it, and optionally `our server` or
+//!   `our clients`: the side on which ours must fail, as `docs/interop.md` explains. The command's own program is a
+//!   server. A script in place of `./CLIENT` gives its clients the other library.
 //!
-//! The measure is the program on its own library, run three times: one that never ends with 0 there is left out. On ours it
-//! passes if it ends with 0, says at the end what it always says there, and prints no line that looks like an error and was in none of
-//! those runs. What a library itself logs does not count, nor how the names of errors are written.
+//! The reference is three runs of the program on its own library; a program that never ends with 0 there is left out.
+//! On ours it passes if it ends with 0, prints the final lines that it always prints there, and prints no error line
+//! that was in none of those runs. Log lines of the libraries and the spelling of error names do not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -28,7 +28,7 @@ use pmix_tests::{Library, Run, left_out};
 
 /// How long a program may take, in seconds; the longest take 5 on an idle machine.
 const PATIENCE: u32 = 40;
-/// Programs under way at once.
+/// The number of programs that run at the same time.
 const AT_ONCE: usize = 2;
 /// Texts that mark a line as an error.
 const ERRORS: [&str; 14] = [
@@ -40,7 +40,7 @@ const SUCCESSES: [&str; 2] = ["Test SUCCEEDED", "Test finished OK!"];
 /// Lines of the libraries themselves.
 const LOGGED: [&str; 2] = ["PMIX ERROR:", "pmix-dstore "];
 
-/// The directory of the suite; without one it says so.
+/// The directory of the suite; reports the test as left out if there is none.
 fn suite() -> Option<PathBuf> {
     let directory = std::env::var_os("PMIX_TEST_SUITE").map(PathBuf::from);
     if directory.is_none() {
@@ -49,7 +49,7 @@ fn suite() -> Option<PathBuf> {
     directory
 }
 
-/// The rows of a table, of which there are some.
+/// The rows of a table, which must not be empty.
 fn table(directory: &Path, name: &str) -> Vec<Vec<String>> {
     let file = directory.join(name);
     let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
@@ -59,7 +59,7 @@ fn table(directory: &Path, name: &str) -> Vec<Vec<String>> {
     rows
 }
 
-/// A program that has ended, or did not within [`PATIENCE`].
+/// The outcome of a program; it may not have ended within [`PATIENCE`].
 struct Outcome {
     code: i32,
     text: String,
@@ -78,11 +78,11 @@ impl Outcome {
         self.text.contains(text)
     }
 
-    /// Lines that are wanted, without numbers, which differ from run to run, and with one spelling of names.
+    /// The wanted lines, with one spelling of names, and without numbers, which differ from run to run.
     fn lines(&self, is_wanted: impl Fn(&str) -> bool) -> BTreeSet<String> {
         let lines = self.text.lines().filter(|line| !LOGGED.iter().any(|logged| line.contains(logged)));
         let plain = |line: &str| {
-            // Servers name themselves as they like.
+            // The names of servers differ.
             let words = line.split(' ').map(|word| if word.starts_with("pmix-server") { "" } else { word });
             let line = words.collect::<String>().replace("PMIX_ERR_", "").replace("PMIX_", "").replace("PMIX", "");
             let kept = line.chars().filter(|letter| !letter.is_ascii_digit() && !"-_".contains(*letter));
@@ -91,7 +91,7 @@ impl Outcome {
         lines.filter(|line| is_wanted(line)).map(plain).collect()
     }
 
-    /// What this outcome lacks compared with the runs on the program's own library.
+    /// The deficiency of this outcome compared with the runs on the program's own library.
     fn lacks(&self, own: &[Outcome]) -> Option<String> {
         if self.code != 0 {
             let how = if self.code == 124 { "does not end".to_owned() } else { format!("ends with {}", self.code) };
@@ -108,7 +108,7 @@ impl Outcome {
     }
 }
 
-/// Runs `work` for each number below `count`, some at once: the results in order.
+/// Runs `work` for each number below `count`, some at the same time; returns the results in order.
 fn each<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     thread::scope(|scope| {
@@ -128,7 +128,7 @@ fn each<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     done.into_inner().unwrap().into_values().collect()
 }
 
-/// The unexpected part of a program's outcome: it `lacks` something without a known `reason`, or passes in spite of one.
+/// The unexpected part of a program's outcome: a deficiency without a known `reason`, or success in spite of one.
 fn surprise(lacks: Option<String>, reason: Option<&String>) -> Option<String> {
     match (lacks, reason.map(String::as_str)) {
         (Some(lacks), None) => Some(lacks),

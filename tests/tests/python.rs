@@ -2,7 +2,7 @@
 //! methods and the upcalls to the host equal those with the stock library on both sides, except for [`DIFFERENCES`] and
 //! [`TOOL_DIFFERENCES`].
 //!
-//! The module has faults of its own, which limit what can be tested; `docs/hosts.md` lists them.
+//! The module has bugs of its own, which limit the tests; `docs/hosts.md` lists them.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ const PYTHON: &str = "/usr/bin/python3";
 /// The module's classes, each with the script that calls its methods.
 const CLASSES: [(&str, &str); 3] = [("PMIxClient", "client.py"), ("PMIxServer", "host.py"), ("PMIxTool", "tool.py")];
 
-/// Methods that no script of ours calls, and why.
+/// Methods that no script of ours calls, with the reason.
 const NOT_CALLED: [(&str, &str); 1] = [(
     "PMIxServer.dmodex_request",
     "its callback uses Python without Python's lock, and ends the process with every library",
@@ -30,7 +30,7 @@ const PLAN: [&str; 5] = [
     "1:begin,internal,end",
 ];
 
-/// On which side our library makes a difference.
+/// The side on which our library makes a difference.
 #[derive(Clone, Copy, PartialEq)]
 enum Side {
     Server,
@@ -40,7 +40,7 @@ enum Side {
     OnlyServer,
 }
 
-/// A line, without the process that says it, that is another one with ours.
+/// A line, without its process, and the line in its place with our library.
 struct Difference {
     ours: Side,
     stock: &'static str,
@@ -51,7 +51,7 @@ const fn differs(ours: Side, stock: &'static str, instead: &'static str) -> Diff
     Difference { ours, stock, instead }
 }
 
-/// All that differ, and why; `docs/differences.md` has more on each.
+/// All differences, with reasons; `docs/differences.md` has more on each.
 const DIFFERENCES: [Difference; 20] = [
     // Ours knows more.
     differs(
@@ -71,10 +71,10 @@ const DIFFERENCES: [Difference; 20] = [
         "get b'pmix.pmap' of 4294967294: -46 None",
         "get b'pmix.pmap' of 4294967294: 0 {val_type: 3, value: 'raw:0,1'}",
     ),
-    // A node that there is not has no processes. (-24 is the namespace's fault, -46 that nothing was found.)
+    // An unknown node has no processes. (-24 is an error about the namespace, -46 means not found.)
     differs(Side::Ranks, "resolve_peers nowhere: -24 []", "resolve_peers nowhere: 0 []"),
     differs(Side::OnlyServer, "resolve_peers nowhere: -24 []", "resolve_peers nowhere: -46 []"),
-    // The host is told the requestor.
+    // The host gets the requestor.
     differs(
         Side::Server,
         "query: {queries: [{keys: ['py.asked'], qualifiers: []}], source: {nspace: 'pmix-server', rank: PID}}",
@@ -95,14 +95,14 @@ const DIFFERENCES: [Difference; 20] = [
     differs(Side::Ranks, "error_string -1366: 'TAKE-NEXT-OPTION'", "error_string -1366: 'PMIX_ERR_TAKE_NEXT_OPTION'"),
     // Newer stock releases have one more.
     differs(Side::Ranks, "scope_string 5: 'UNKNOWN SCOPE'", "scope_string 5: 'DELETE FROM LOCAL NODE SCOPE'"),
-    // The stock library works it out and then says that it did not. (Node, NUMA, package and third-level cache.)
+    // The stock library computes it and then returns an error. (Node, NUMA, package and third-level cache.)
     differs(
         Side::Ranks,
         "get_relative_locality hwloc:NM0:SK0:L30:L21:L11:CR1:HT1: -1366 []",
         "get_relative_locality hwloc:NM0:SK0:L30:L21:L11:CR1:HT1: 0 [16, 32, 64, 16384]",
     ),
     differs(Side::Ranks, "get_relative_locality hwloc:SK1: -1366 []", "get_relative_locality hwloc:SK1: 0 [16384]"),
-    // The host's answer; the stock library says that all went well.
+    // The host's answer; the stock library returns success.
     differs(Side::Ranks, "fabric_register: 0 []", "fabric_register: -47 []"),
     // The members, as newer stock releases report them, and no context ID that was not requested.
     differs(
@@ -116,9 +116,9 @@ const DIFFERENCES: [Difference; 20] = [
 const TOOL_PLAN: &str = "servers asks=first pulls attaches=SECOND servers asks=attached turns=1 servers asks=turned turns=0 \
                          servers asks=returned turns=7 servers leaves=1";
 
-/// All that differ for a tool, and why.
+/// All differences for a tool, with reasons.
 const TOOL_DIFFERENCES: [Difference; 1] = [
-    // The host does not answer, and our server knows its namespaces.
+    // The host does not answer, but our server knows its namespaces.
     differs(Side::Server, "query: -47 []", "query: 0 [{key: 'pmix.qry.ns', val_type: 3, value: 'test-job'}]"),
 ];
 
@@ -242,7 +242,7 @@ fn a_tool_of_the_module_goes_from_server_to_server() {
         let plan = TOOL_PLAN.replace("SECOND", "file:$PMIX_SYSTEM_TMPDIR/../1/pmix.nodeB.tool");
         run_tool(pair, "-s 2", &format!("pmix.srvr.uri file:$PMIX_SYSTEM_TMPDIR/pmix.sys.nodeA {plan}"))
     };
-    // In the order in which the tool did it.
+    // The lines in the tool's order.
     let of_tool = |ended: &Ended| -> Vec<_> {
         let lines = ended.stdout.lines().filter_map(|line| line.strip_prefix("tool "));
         lines.map(|line| ("tool", line.to_owned())).collect()
@@ -259,7 +259,7 @@ fn a_tool_of_the_module_goes_from_server_to_server() {
     }
 }
 
-/// The stock library's process waits for ever in memory that it has freed, at servers of both libraries.
+/// With servers of both libraries, the stock library's process waits for ever on memory that it has freed.
 #[test]
 fn a_tool_found_by_its_servers_process_pushes() {
     for pair in Pair::all() {
@@ -281,8 +281,8 @@ fn a_regex_that_is_no_regex_does_not_end_our_process() {
     }
 }
 
-/// The module as host does not answer its library about groups. Ours asks it only where it must, and clients of both libraries
-/// dissolve the group that they have formed.
+/// The module as host does not answer group upcalls. Our library makes them only if it must, so clients of both
+/// libraries can destruct the group that they have constructed.
 #[test]
 fn groups_of_one_node_are_dissolved_without_the_host() {
     for pair in Pair::all().into_iter().filter(|pair| pair.server.is_ours()) {

@@ -16,7 +16,7 @@ const DATA_VALUE_NOT_FOUND: &str = "status -30";
 
 const OPTIONAL: &str = "pmix.optional bool 1";
 
-/// Values by key, as scripts and answers have them: "uint32 5".
+/// Values by key, in the notation of scripts and answers: "uint32 5".
 type Values = BTreeMap<&'static str, String>;
 
 fn string(value: impl AsRef<[u8]>) -> String {
@@ -35,7 +35,7 @@ struct Node {
     values: Values,
 }
 
-/// A job as it can be read.
+/// The readable values of a job.
 struct Model {
     session: Values,
     job: Values,
@@ -48,21 +48,21 @@ struct Model {
     infos: String,
 }
 
-/// Infos that are put into containers of their own, of any depth.
+/// Infos to be nested in arrays of any depth.
 struct Pieces {
     job: Vec<String>,
     session: Vec<String>,
 }
 
 impl Pieces {
-    /// All infos, those of the nodes in their order where `in_any_order` does not say that it does not matter.
+    /// All infos. The nodes keep their order unless `in_any_order`.
     fn nest(self, mut nodes: Vec<String>, in_any_order: bool, random: &mut Random) -> String {
         let Pieces { mut job, mut session } = self;
         if in_any_order {
             random.shuffle(&mut nodes);
         }
         random.shuffle(&mut job);
-        // Nodes go between the job's other infos, or behind them.
+        // Nodes are placed between the job's other infos, or after them.
         let mut rest = nodes.into_iter();
         let mut inner = Vec::new();
         for info in job {
@@ -100,7 +100,7 @@ fn infos(values: &Values) -> Vec<String> {
     values.iter().map(|(key, value)| format!("{key} {value}")).collect()
 }
 
-/// Adds a value that the host gives in some registrations, and that follows from other data in the others.
+/// Adds a value. The host gives it in some registrations; in the others the library derives it.
 fn maybe(random: &mut Random, given: &mut Values, all: &mut Values, key: &'static str, said: String, derived: String) {
     if random.one_in(2) {
         given.insert(key, said.clone());
@@ -182,7 +182,8 @@ impl Model {
                 given.insert("pmix.alias", string(format!("{alias},{alias}.site")));
                 all.insert("pmix.alias", string(format!("{alias},{alias}.site")));
             }
-            // One of which there is nothing to say is known by the map; without a map the order of the arrays is the nodes'.
+            // A node without values is known by the map. Without a map the order of the arrays is the order of the
+            // nodes.
             if !given.is_empty() || !by_map {
                 given.insert("pmix.hname", string(&name));
                 node_arrays.push(array("pmix.node.arr", infos(&given), random, 0));
@@ -257,12 +258,12 @@ impl Model {
             }
             let mut inner = infos(&given);
             inner.append(&mut proc_arrays[app]);
-            // Of more than one application each is described, so that it is known how many there are.
+            // If there is more than one application, each is described, so that their number is known.
             if is_described {
                 inner.insert(0, format!("pmix.appnum uint32 {app}"));
                 app_arrays.push(array("pmix.app.arr", inner, random, 0));
             } else {
-                // Loose, as a job of one application may have it.
+                // Outside an array, as is allowed in a job of one application.
                 pieces.job.append(&mut inner);
             }
             apps.push(all);
@@ -410,7 +411,7 @@ impl Question {
             Realm::Session if random.one_in(3) => add("pmix.ssn.info bool 1".into()),
             Realm::Session => {}
             Realm::Job if random.one_in(3) => add("pmix.job.info bool 1".into()),
-            // With a rank, too: programs ask so.
+            // Also with a rank, as programs request it.
             Realm::Job if key.starts_with("pmix") && random.one_in(3) => question.rank = any_rank,
             Realm::Job => {}
             Realm::App if random.one_in(2) => {
@@ -448,8 +449,8 @@ impl Question {
         question
     }
 
-    /// Whether the stock client answers it as the standard has it: it finds neither keys of the job with a rank nor the number
-    /// of another rank's node.
+    /// Whether the stock client answers it as the standard requires. It finds neither job-level keys with a rank nor
+    /// the number of another rank's node.
     fn is_for_stock(&self) -> bool {
         match self.realm {
             Realm::Job => self.rank == WILDCARD && self.infos.is_empty(),
@@ -553,7 +554,7 @@ const RESOLVED: &str = "
     client job 0
 ";
 
-/// One example, as the server's process and as a rank see it.
+/// One example, in the server's process and in a rank.
 fn resolved(lines: &str) {
     told(&format!("{RESOLVED}\n{lines}\nrank job 0\n{lines}\nend"));
 }
@@ -624,7 +625,7 @@ fn without_a_namespace_it_is_all_jobs_that_the_process_knows() {
     ));
 }
 
-/// One rule of RFC0009 with its examples, in rank 0 of a job of three on two nodes.
+/// One rule of RFC0009 with its examples, in rank 0 of a job of three ranks on two nodes.
 fn by_rfc0009(lines: &str) {
     told(&format!(
         "
@@ -655,7 +656,7 @@ fn values_of_a_job_are_marked_with_the_wildcard() {
     by_rfc0009(&format!("get job {WILDCARD} pmix.univ.size => uint32 16 status 0"));
 }
 
-/// Released programs put such keys, so it is no error.
+/// Existing programs put such keys, so it is no error.
 #[test]
 fn reserved_keys_cannot_be_put() {
     by_rfc0009(&format!(
@@ -675,8 +676,8 @@ fn with_a_value_of_another_job_come_all_of_that_job() {
     ));
 }
 
-/// A line in the server's log names the job, the key and the fault; nothing of the job is registered, and
-/// earlier registrations are unchanged.
+/// A line in the server's log names the job, the key and the error. Nothing of the job is registered, and earlier
+/// registrations are unchanged.
 #[test]
 fn a_refused_registration_is_told_with_its_key() {
     let map = "pmix.nmap string node0%2Cnode1 pmix.pmap string 0%2C1%3B2";

@@ -1,4 +1,5 @@
-//! Gets and queries by more than key and rank: qualifiers, sessions, time; and queries about the library itself.
+//! Gets and queries with more than key and rank: qualifiers, sessions, time limits; and queries about the library
+//! itself.
 
 use pmix_tests::registry::{told, told_to};
 use pmix_tests::{Library, left_out};
@@ -71,7 +72,8 @@ fn values_under_one_key_are_found_by_their_qualifiers() {
     ));
 }
 
-/// Open MPI puts it with the group's context id as its qualifier; programs put it without, too, as from release 6.1 on.
+/// Open MPI puts it with the group's context id as its qualifier. Programs also put it without one, as is possible from
+/// release 6.1 on.
 #[test]
 fn each_rank_puts_its_own_context_id_of_a_group() {
     let of_two = "register job 2 pmix.nmap string node0 pmix.pmap string 0%2C1\nclient job 0\nclient job 1";
@@ -90,7 +92,8 @@ fn each_rank_puts_its_own_context_id_of_a_group() {
         "{of_two}\nrank job 0\n{puts_alone}\n{own}\nend\nrank job 1\n{others}\nend",
         puts_alone = puts.replace("fence", "")
     ));
-    // From shared memory, where an optional Get finds it without a request: a job of one rank, whose second process has put nothing.
+    // From shared memory, where an optional Get finds it without a request. The job has one rank with a second process,
+    // which has put nothing.
     let of_one = "register job 1 pmix.nmap string node0 pmix.pmap string 0\nclient job 0";
     let found = "get job 0 pmix.grp.lclid pmix.optional bool 1 => size 7 status 0";
     told_to(&format!("{of_one}\nrank job 0\n{puts}\n{own}\nend\nrank job 0\n{found}\nend"), &[(Library::ours(), "")]);
@@ -168,7 +171,7 @@ fn stock_clients_have_qualified_values() {
 fn jobs_are_of_sessions() {
     told(&format!(
         "
-        // The session of a job: the one that it names, the one whose array contains it, the only one.
+        // The session of a job: the one that it names, the one with the job in its array, the only one.
         register one 1 pmix.ssn.arr ( pmix.session.id uint32 7 pmix.univ.size uint32 70 site.session string seven ) \\
             pmix.ssn.arr ( pmix.session.id uint32 8 pmix.univ.size uint32 80 pmix.clid string here \\
                 pmix.job.arr ( pmix.nmap string node9 pmix.pmap string 0 pmix.job.size uint32 1 ) ) \\
@@ -188,7 +191,7 @@ fn jobs_are_of_sessions() {
         get one 4294967294 pmix.univ.size {OPTIONAL} pmix.ssn.info bool 1 pmix.session.id uint32 7 => uint32 70 status 0
         // Session data registered with another job apply to this one, too; its own take precedence.
         get one 4294967294 pmix.clid {OPTIONAL} => string there status 0
-        // Other sessions are the server's to know.
+        // Only the server knows other sessions.
         get one 4294967294 pmix.univ.size {OPTIONAL} pmix.ssn.info bool 1 pmix.session.id uint32 8 => {NOT_FOUND}
         get one 4294967294 pmix.univ.size pmix.ssn.info bool 1 pmix.session.id uint32 8 => uint32 80 status 0
         get one 4294967294 pmix.univ.size pmix.ssn.info bool 1 pmix.session.id uint32 9 => uint32 90 status 0
@@ -206,7 +209,8 @@ fn jobs_are_of_sessions() {
         get four 4294967294 pmix.univ.size {OPTIONAL} => uint32 80 status 0
         get four 4294967294 site.session {OPTIONAL} pmix.ssn.info bool 1 => string eight status 0
         end
-        // More of a session comes with a later registration, and the first job reads it; one that is gone has left its word.
+        // A later registration adds data of a session, and the first job reads them. Session data of a deregistered job
+        // stay.
         register five 0 pmix.ssn.arr ( pmix.session.id uint32 7 site.later string word pmix.univ.size uint32 77 )
         deregister two
         get one 4294967294 site.later pmix.ssn.info bool 1 => string word status 0
@@ -245,7 +249,7 @@ fn an_application_has_a_size_on_each_node() {
         get job 4294967294 pmix.local.size {OPTIONAL} pmix.app.info bool 1 pmix.appnum uint32 5 => uint32 2 status 0
         get job 4294967294 pmix.local.size {OPTIONAL} pmix.app.info bool 1 pmix.appnum uint32 9 => uint32 1 status 0
         get job 4294967294 pmix.local.size {OPTIONAL} pmix.app.info bool 1 pmix.appnum uint32 6 => {NOT_FOUND}
-        // Of another node.
+        // On another node.
         get job 4294967294 pmix.local.size {OPTIONAL} pmix.app.info bool 1 pmix.appnum uint32 5 pmix.hname string node1 => uint32 1 status 0
         get job 4294967294 pmix.local.size {OPTIONAL} pmix.hname string node1 => uint32 2 status 0
         // The host's own value takes precedence.
@@ -277,7 +281,7 @@ fn a_get_without_a_key_gives_all_there_is() {
             client job 0
             client job 1
             rank job 1
-            // Before any put: no rank is waited for.
+            // Before any put: the Get waits for no rank.
             get job 1 - => ( {places} {of_rank} ) status 0
             get job 1 - {OPTIONAL} => ( {places} {of_rank} ) status 0
             put 3 mine uint32 5
@@ -287,7 +291,7 @@ fn a_get_without_a_key_gives_all_there_is() {
             commit
             end
             rank job 0
-            // Another rank's puts are not here yet; the host's registration is.
+            // Another rank's puts have not arrived; the host's registration has.
             get job 1 - {OPTIONAL} => ( {places} {of_rank} ) status 0
             get job 1 - => ( mine uint32 5 {places} pmix.qual.val ( of.rank uint32 2 which string first ) \\
                 pmix.qual.val ( cid uint32 6 group string a ) pmix.rank rank 1 ) status 0
@@ -312,7 +316,7 @@ fn a_get_waits_as_long_as_it_says() {
         rank job 0
         put 3 first uint32 1
         commit
-        // Of one that has not come, and of one that has put something else.
+        // Of a rank that has not connected, and of one that has put another key.
         get job 1 first pmix.timeout int 1 => {TIMEOUT}
         get job 1 - pmix.timeout int 1 => {TIMEOUT}
         get job 0 second pmix.timeout int 1 => {TIMEOUT}

@@ -1,8 +1,9 @@
-//! The Rust face: the examples of the crates' documentation, as ranks and as host, with each other and with others.
+//! The Rust API: the examples of the crates' documentation, as ranks and as host, with each other and with other
+//! programs.
 
 use pmix_tests::{Ended, Library, Pair, Run, Traces, example, program};
 
-/// Asserts that a job of `size` ranks of `hello` ended well: each of them heard from each.
+/// Asserts that a job of `size` ranks of `hello` succeeded: each rank got the values of all others.
 fn assert_said(ended: &Ended, size: usize) {
     assert_eq!(ended.code(), 0, "{ended}");
     for rank in 0..size {

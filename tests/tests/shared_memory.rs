@@ -1,4 +1,4 @@
-//! Gets are served from shared memory, also where mapping is difficult, and without system calls.
+//! Gets are served from shared memory without system calls, also if mapping is difficult.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ fn latency(args: &str) -> Run {
     Run::new(pmixrun(), Library::ours()).args("-n 2 --json").arg(program("latency")).args(args)
 }
 
-/// Asserts that both ranks did their Gets, and by shared memory.
+/// Asserts that both ranks did their Gets through shared memory.
 fn assert_shared(ended: &Ended) {
     assert_eq!(ended.count("gets done"), 2, "{ended}");
     let line = ended.stderr.lines().find(|line| line.starts_with('{')).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Debian's Slurm, unmodified, on several nodes made of namespaces (`tests/slurm/cluster.sh`), with our library in
+//! Debian's unmodified Slurm on several nodes, which are namespaces (`tests/slurm/cluster.sh`), with our library in
 //! slurmstepd, in the ranks, or in both.
 //!
 //! `make test-slurm` runs these alone. With `PMIX_TEST_LARGE=1` they are larger.
@@ -14,22 +14,23 @@ use nix::unistd::Pid;
 use pmix_tests::foreign::{self, SLURM_IS_FIRST};
 use pmix_tests::{Cluster, Ended, Library, Pair, ROOT, Run, USERS, program, times};
 
-/// The stock library on both sides: how Slurm is without us.
+/// The reference: the stock library on both sides.
 const REFERENCE: Pair = Pair { server: Library::Stock, ranks: Library::Stock };
 
-/// Our library on one side at least, and how Slurm is without us.
+/// All pairs with our library on at least one side, and the reference.
 fn pairs_and_reference() -> [Pair; 4] {
     let [both, server, ranks] = Pair::all();
     [both, server, ranks, REFERENCE]
 }
 
-/// By default, Debian's Slurm ends a fence without data on each node alone, and the ranks of Open MPI crash now and then
-/// (`docs/slurm.md`). So where the stock library serves, all fences go round all nodes. Ours serves by default.
+/// By default, Debian's Slurm ends a fence without data on each node separately, and ranks of Open MPI sometimes crash
+/// (`docs/slurm.md`). So if the stock library serves, this selects ring fences. Our server needs no setting.
 fn fenced(pair: Pair, run: Run) -> Run {
     if pair.server == Library::Stock { in_a_ring(run) } else { run }
 }
 
-/// Selects ring fences for any server: for jobs without a first fence with data, from which our servers learn of each other.
+/// Selects ring fences for any server. Jobs without a first fence with data need this, because our servers learn of
+/// each other from that fence.
 fn in_a_ring(run: Run) -> Run {
     run.env("SLURM_PMIX_FENCE", "ring")
 }
@@ -39,7 +40,7 @@ fn run(cluster: &Cluster, pair: Pair, user: u32, layout: &str, args: &str) -> En
     fenced(pair, cluster.job(pair, user, layout, args)).run()
 }
 
-/// Waits until the ranks of a job have made their files, `FILE.0`, `FILE.1` ..., and takes these away.
+/// Waits until the ranks of a job have made their files, `FILE.0`, `FILE.1` ..., and removes these.
 fn arrived(file: &Path, ranks: usize) {
     let deadline = Instant::now() + Duration::from_secs(60);
     for rank in 0..ranks {
@@ -65,7 +66,7 @@ fn ranks_on_one_node_of_root_and_of_a_user() {
     cluster.end();
 }
 
-/// How a step ends whose rank 1 fails: name, exit status, text on stderr.
+/// The ends of a step with a failing rank 1: name, exit status, text on stderr.
 const ENDS: [(&str, i32, &str); 3] = [
     ("abort 7", 7, "MPI_ABORT was invoked on rank 1"),
     ("exit 3", 3, "task 1: Exited with exit code 3"),
@@ -88,12 +89,12 @@ fn a_rank_that_fails_ends_the_step_as_with_the_stock_library() {
                 assert!(!ended.stderr.contains("failed inside the library"), "{pair:?}: {ended}");
                 cluster.assert_mapped(pair, user, &ended, 4);
             }
-            // The others wait for a message of the one that is killed, not in the library.
+            // The other ranks wait for a message of the killed one, outside the library.
             let ring = cluster.srun(pair, user, "-n 4").arg(program("ring")).env("RING_DIE", "1").run();
             assert_eq!(ring.code(), KILLED, "{pair:?}: {ring}");
             assert!(ring.stderr.contains("task 1: Killed"), "{pair:?}: {ring}");
         }
-        // A slurmstepd with the stock library crashes in some aborted steps, and leaves their files.
+        // A slurmstepd with the stock library crashes in some aborted steps and leaves their files.
         if pair.server != Library::Stock {
             cluster.end();
         }
@@ -115,7 +116,7 @@ fn layouts_of_four_nodes() {
     ];
     for pair in Pair::all() {
         for (size, layout) in layouts {
-            // With all values in a fence at the start, and each when it is asked for.
+            // With all values in a fence at the start, and with each value on request.
             for modex in ["0", "1"] {
                 let job = cluster.job(pair, ROOT, &format!("{layout} -n {size}"), "collectives");
                 let job = if modex == "0" { fenced(pair, job) } else { in_a_ring(job) };
@@ -141,8 +142,8 @@ fn connections_between_the_daemons_of_every_kind() {
                 cluster.assert_well(pair, ROOT, &ended, 6);
             }
         }
-        // Without them Slurm knows the tree alone, which it ends on each node alone (docs/slurm.md): ranks crash on messages that
-        // come while they are in `MPI_Init`. So all of them leave it first.
+        // Without them Slurm has only the tree, which it ends on each node separately (docs/slurm.md): ranks crash on
+        // messages that arrive while they are in `MPI_Init`. So all ranks leave it first.
         for modex in ["0", "1"] {
             fs::write(&gate, "").expect("the gate");
             let job = in_a_ring(cluster.job(pair, ROOT, "-N 4 -n 6", "wait").arg(&gate));
@@ -179,7 +180,7 @@ fn fences_of_one_node_are_not_the_hosts_and_others_are_asked_for_once_by_each_no
     cluster.end();
 }
 
-/// Steps one after the other and then at once, in one job. `$0` is the program.
+/// Steps one after the other and then at the same time, in one job. `$0` is the program.
 const BATCH: &str = r#"#!/bin/sh
 for step in 1 2 3; do srun --quiet --mpi=pmix -N 2 -n 4 "$@" || echo "FAIL in a row: $?"; done
 for step in 1 2 3 4; do srun --quiet --mpi=pmix --exact --mem=10 -N 2 -n 2 "$@" || echo "FAIL at once: $?" & done
@@ -206,8 +207,8 @@ fn a_batch_job_with_steps_in_a_row_and_at_once() {
     cluster.end();
 }
 
-/// Rank 1, alone on its node, is killed in a fence that the others enter afterwards. Under a stock server no rank is told
-/// of it, because its node's part of the step ends too soon, and the others wait for ever.
+/// Rank 1, alone on its node, is killed in a fence that the others enter afterwards. Under a stock server no rank
+/// learns of it, because its node's part of the step ends too soon, and the others wait for ever.
 #[test]
 fn a_rank_killed_in_a_fence_of_several_nodes_releases_the_others() {
     let Some(cluster) = Cluster::start(2) else { return };
@@ -231,7 +232,8 @@ fn a_rank_killed_in_a_fence_of_several_nodes_releases_the_others() {
             fs::remove_file(&gate).expect("the gate");
             let ended = running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             assert_eq!(ended.code(), 137, "{pair:?}: {ended}");
-            // Slurm may kill the rank's shell before that has told of the rank, and even before it has let the others go.
+            // Slurm may kill the rank's shell before the shell has reported the rank's end, and even before it has
+            // released the others.
             let told = ["task 1: Exited with exit code 137", "task 1: Killed"];
             assert!(told.iter().any(|told| ended.stderr.contains(told)), "{pair:?}: {ended}");
             cluster.assert_no_steps(&ended);
@@ -241,7 +243,7 @@ fn a_rank_killed_in_a_fence_of_several_nodes_releases_the_others() {
     cluster.end();
 }
 
-/// The daemons of the step know each other by then; slurmd is needed again for the next step.
+/// The daemons of the step are connected by then. Only the next step needs slurmd again.
 #[test]
 fn a_step_goes_on_when_a_slurmd_is_killed_in_its_middle() {
     let Some(cluster) = Cluster::start(2) else { return };
@@ -265,10 +267,10 @@ fn a_step_goes_on_when_a_slurmd_is_killed_in_its_middle() {
     cluster.end();
 }
 
-/// Waits for the gate of its node, and begins.
+/// Waits until the gate file of its node is removed, and begins.
 const BY_NODES: &str = r#"> "$0.$SLURM_PROCID"; while test -e "$0.n$SLURM_NODEID"; do sleep 0.02; done; exec "$@""#;
 
-/// The first message of a node to another goes through the slurmd there, and Slurm tries for half a minute at least.
+/// The first message of a node to another goes through the slurmd there. Slurm retries for at least half a minute.
 #[test]
 fn a_fence_waits_for_a_slurmd_that_comes_back() {
     let Some(cluster) = Cluster::start(2) else { return };
@@ -282,7 +284,8 @@ fn a_fence_waits_for_a_slurmd_that_comes_back() {
             let running = thread::spawn(move || job.run());
             arrived(&gate, 4);
             let down = cluster.kill_slurmd(1);
-            // The node that has its slurmd writes to the other one first: had it been written to, it would know a better way.
+            // The node with a running slurmd must write first: after a message from the other node it would have a
+            // direct connection.
             let before = cluster.said(0, FENCE);
             fs::remove_file(&gates[0]).expect("a gate");
             while cluster.said(0, FENCE) == before {
@@ -299,8 +302,8 @@ fn a_fence_waits_for_a_slurmd_that_comes_back() {
     cluster.end();
 }
 
-/// Slurm itself notices nothing: the others wait for the ranks that are gone until somebody cancels the step. Its files stay
-/// with the stock library, too.
+/// Slurm itself notices nothing: the other ranks wait for the lost ones until the step is cancelled. The step's files
+/// stay with the stock library, too.
 #[test]
 fn a_slurmstepd_that_is_killed_takes_its_ranks_along_and_the_step_can_be_cancelled() {
     let Some(cluster) = Cluster::start(2) else { return };
@@ -337,5 +340,5 @@ fn a_slurmstepd_that_is_killed_takes_its_ranks_along_and_the_step_can_be_cancell
             fs::remove_file(&gate).expect("the gate");
         }
     }
-    // The killed ones' files are left: no `end`, which asserts that there are none.
+    // Do not call `end`, which asserts that no files are left: the killed processes leave theirs.
 }

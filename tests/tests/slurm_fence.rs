@@ -9,7 +9,7 @@ use pmix_tests::{Cluster, Ended, Library, Pair, ROOT, Run, program};
 
 const NODES: usize = 4;
 
-/// When ranks came to a fence and left it, in nanoseconds.
+/// The times at which ranks entered a fence and left it, in nanoseconds.
 #[derive(Default)]
 struct Fence {
     came: Vec<u64>,
@@ -30,7 +30,7 @@ fn fences_of(ended: &Ended) -> BTreeMap<usize, Fence> {
     fences
 }
 
-/// A step of `size` ranks of the program `fences`, each node with the server that it has now.
+/// A step of `size` ranks of the program `fences`. Each node has its current server.
 fn step(cluster: &Cluster, ranks: Library, size: usize, fences: &str) -> Run {
     let srun = cluster.command(ROOT, "srun", ranks).args("--quiet --mpi=pmix -N 4 -m cyclic");
     srun.args(&format!("-n {size}")).arg(program("fences")).args(fences)
@@ -76,7 +76,8 @@ fn steps_with_different_servers_do_not_hang() {
         for ranks in [ours, stock] {
             let what = format!("{most:?}, {others:?} on n0, ranks {ranks:?}");
             let fences = "collect all all:1 collect:3 all:0 all";
-            // By Slurm's default each node ends a fence without data alone; with a ring all of them wait for each other.
+            // By default Slurm ends a fence without data on each node separately; with a ring all nodes wait for each
+            // other.
             let ended = step(&cluster, ranks, 4, fences).run();
             open_fences(&ended, 4);
             let ended = step(&cluster, ranks, 4, fences).env("SLURM_PMIX_FENCE", "ring").run();
@@ -89,7 +90,7 @@ fn steps_with_different_servers_do_not_hang() {
     cluster.end();
 }
 
-/// How many MPI jobs the long test runs for each pair.
+/// The number of MPI jobs of the long test for each pair.
 const JOBS: usize = 100;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Slurm as sites run it: users apart from each other, hundreds of steps, ranks in containers.
+//! Slurm as sites run it: separated users, hundreds of steps, ranks in containers.
 //!
 //! `make test-slurm` runs these with `slurm.rs`. With `PMIX_TEST_LARGE=1` they are larger.
 
@@ -20,7 +20,7 @@ fn ours() -> Pair {
     Pair { server: Library::ours(), ranks: Library::ours() }
 }
 
-/// A file of the job's that comes to be.
+/// Waits until the job has written a file; returns its contents.
 fn written(file: &Path) -> String {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
@@ -32,7 +32,7 @@ fn written(file: &Path) -> String {
     }
 }
 
-/// Each rank writes its environment, waits until the gate is gone, and does its Gets.
+/// Each rank writes its environment, waits until the gate file is removed, and does its Gets.
 const WAIT_AND_WORK: &str = r#"
 umask 077
 env | grep ^PMIX_ > "$0.$PMIX_RANK.part" && mv "$0.$PMIX_RANK.part" "$0.$PMIX_RANK"
@@ -69,7 +69,7 @@ fn a_second_user_on_the_node_gets_nowhere() {
     });
     let server = cluster.slurmstepds().into_iter().next().expect("a step runs");
 
-    // The files: as a process of the stranger's on the node.
+    // The files, as a process of the other user on the node.
     let inner = target.socket.parent().expect("a directory").to_owned();
     let outer = inner.parent().expect("a directory").to_owned();
     let step = outer.parent().expect("a directory").to_owned();
@@ -92,14 +92,14 @@ fn a_second_user_on_the_node_gets_nowhere() {
     let dialled = within(server, stranger, || UnixStream::connect(&target.socket).map(drop));
     assert_eq!(dialled.map_err(|error| error.kind()), Err(ErrorKind::PermissionDenied));
 
-    // The name of the job and the user's number are no secrets.
+    // The job's name and the user id are not secret.
     let mut hello = target.hello(Way::Tcp);
     hello.credential = pmix_wire::Hello::native_credential(user, user);
     let say = |user, way, hello: &pmix_wire::Hello| within(server, user, || target.knock(way, hello));
     assert_eq!(say(stranger, Way::Tcp, &hello), b"", "over TCP, as the user");
     hello.credential = pmix_wire::Hello::native_credential(stranger, stranger);
     assert_eq!(say(stranger, Way::Tcp, &hello), b"", "over TCP, as himself");
-    // A secret, if it were known, opens nothing over TCP.
+    // Even a known secret gives no access over TCP.
     let mut hello = target.hello(Way::Unix);
     assert_eq!(say(stranger, Way::Tcp, &hello), b"", "over TCP, with the secret");
     // A rank that claims another rank with its own secret; root, which may connect, without a secret.
@@ -125,7 +125,7 @@ fn a_second_user_on_the_node_gets_nowhere() {
     cluster.end();
 }
 
-/// Memory of a process that it does not share, in KiB.
+/// The unshared memory of a process, in KiB.
 fn memory(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).expect("the process is there");
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("a kernel from 4.5 on");
@@ -139,7 +139,7 @@ fn steps_begin_and_end_again_and_again() {
     let slurmd = cluster.slurmds()[0];
     let steps = |count: usize| {
         cluster.serve(Library::ours());
-        // One allocation, so that it is the steps that come and go.
+        // All steps are in one allocation, so that only steps begin and end.
         let script = format!("for i in $(seq {count}); do srun --mpi=pmix \"$0\" --gets 10 || exit; done");
         let run = cluster.command(USERS[0], "salloc", Library::ours()).args("--quiet -n 2 sh -c").arg(script);
         let ended = run.arg(program("latency")).succeed();
@@ -166,7 +166,8 @@ fn steps_begin_and_end_again_and_again() {
     cluster.end();
 }
 
-/// How a rank's container is made: its own /tmp, in which the directories `$3` and `$4` are seen that may lie in the other.
+/// Makes a rank's container with its own /tmp. The directories `$3` and `$4`, which may be in the outer /tmp, are
+/// visible in it.
 const CONTAINER: &str = r#"
 set -e
 kind=$1 hidden=$2 seen=$3 built=$4; shift 4
@@ -189,11 +190,11 @@ esac
 exec "$@"
 "#;
 
-/// The parts of the host that a container sees: the directories of jobs, these under another root and with another /dev/shm, or
-/// not these directories.
+/// The kinds of containers: one sees the directories of jobs; one sees them under another root and with another
+/// /dev/shm; one does not see them.
 const KINDS: [&str; 3] = ["seen", "root", "hidden"];
 
-/// Puts a program of ranks into containers of their own.
+/// Runs each rank in a container of its own.
 fn contained(run: Run, map: &str, kind: &str, seen: &Path, hidden: &Path) -> Run {
     let programs = program("client");
     let built = programs.ancestors().nth(2).expect("cargo's directory");
@@ -228,14 +229,14 @@ fn ranks_in_containers() {
     let Some(cluster) = Cluster::start(1) else { return };
     let hidden = cluster.directory().join("spool.n0");
     for pair in Pair::all() {
-        // Debian's server knows users by the number that they have outside.
+        // Debian's server compares the user ids outside the container.
         let maps = ["--map-current-user --keep-caps", "--map-root-user"];
         for map in maps.into_iter().take(if pair.server == Library::Stock { 1 } else { 2 }) {
             for kind in KINDS {
                 let what = format!("{pair:?} {map} {kind}");
                 let step = || contained(cluster.srun(pair, USERS[0], "-n 2"), map, kind, cluster.directory(), &hidden);
                 check(step(), pair, kind);
-                // Ranks that see each other's memory neither by /dev/shm nor by number.
+                // Ranks that can reach each other's memory neither through /dev/shm nor by process id.
                 let ended = step().env("OMPI_MCA_btl", "self,tcp").arg(program("mpi")).args("collectives").run();
                 assert_eq!((ended.code(), ended.count(" done")), (0, 2), "{what}: {ended}");
             }

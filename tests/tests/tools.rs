@@ -14,7 +14,7 @@ fn servers() -> [Library; 2] {
     [Library::ours(), Library::Stock]
 }
 
-/// How many lines of the host's log hold `text`.
+/// The number of lines with `text` in the host's log.
 fn told(ended: &Ended, text: &str) -> usize {
     ended.stderr.lines().filter(|line| line.starts_with("host ") && line.contains(text)).count()
 }
@@ -29,12 +29,12 @@ fn stock_tools_find_the_server_and_are_named() {
         let named = ended.stderr.lines().filter(|line| line.contains(": tool without a name, "));
         assert_eq!(named.clone().count(), 6, "{ended}");
         assert_eq!(named.filter(|line| line.contains("=uint32:")).count(), 6, "{ended}");
-        // They ask for namespaces, which this host does not tell.
+        // They query namespaces, which this host does not answer.
         assert_eq!(told(&ended, ": query pmix.qry.ns by 0"), 6, "{ended}");
     }
 }
 
-/// A stock host dies of the tool that it refuses.
+/// A stock host crashes when it refuses a tool.
 #[test]
 fn a_host_turns_tools_away() {
     for (server, way) in [(Library::ours(), "refuse"), (Library::ours(), "none"), (Library::Stock, "none")] {
@@ -104,7 +104,7 @@ fn a_tool_makes_the_requests_of_a_client() {
             "--pid $PPID get=test-job:4294967294:pmix.job.size publish=key lookup=key lookup=other query=pmix.qry.ns";
         let hears = tool(library, "--system await=-3456").replace("; ", " & ");
         let tells = tool(library, "--system event=-3456");
-        // The one that hears may come late: it is told again.
+        // The receiver may register late, so repeat the event.
         let again = format!("while kill -0 $! 2>/dev/null; do sleep 0.2; {tells} done; wait");
         let ended = beside_host(server, &traces, "--tools name", &format!("{}{hears}{again}", tool(library, asks)));
         assert_eq!(lines(&ended, "get pmix.job.size: 0, 1").len(), 1, "{ended}");
@@ -166,10 +166,10 @@ fn a_tool_turns_from_server_to_server() {
     }
 }
 
-/// A user without any relation to the server.
+/// A user that is unrelated to the server.
 const OTHER: u32 = 65_534;
 
-/// Ends a thread, also where the test fails.
+/// Ends a thread, also if the test fails.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -200,7 +200,7 @@ fn beside_listener_of<R>(uid: u32, during: impl FnOnce(u16) -> R) -> R {
     })
 }
 
-/// Says that a test is left out, which needs other users.
+/// Whether this is root. Otherwise reports the test, which needs other users, as left out.
 fn is_root() -> bool {
     if !geteuid().is_root() {
         let _ = writeln!(std::io::stderr(), "left out: only root can act as another user");
@@ -222,14 +222,14 @@ fn foreign_files_in_a_shared_directory_do_not_mislead_tools() {
     };
     let script = [
         POISONED.to_owned(),
-        // The address of a server that is there, in a file of somebody else.
+        // The address of a running server, in a file of another user.
         format!("cp $REAL $D/pmix.sys.$H; chown {OTHER} $D/pmix.sys.$H; "),
         find("--system servers"),
         find("servers"),
         "mv $D/pmix.sys.$H $D/pmix.sched.$H; cp -p $D/pmix.sched.$H $D/pmix.$H.tool; ".into(),
         find("--scheduler servers"),
         find("servers"),
-        // In a directory of its own, which is not entered even for a file of root's.
+        // In a directory of another user, which is not searched even for a file of root's.
         format!("rm $D/pmix.*; mkdir $D/theirs; cp $REAL $D/theirs/pmix.$H.tool; chown {OTHER} $D/theirs; "),
         find("servers"),
         // A FIFO: reading it would block.
@@ -258,7 +258,7 @@ fn foreign_files_in_a_shared_directory_do_not_mislead_tools() {
     assert_eq!(ended.stderr.lines().filter(|line| line.contains(&why)).count(), 3, "{ended}");
 }
 
-/// The administrator's list, in a mount namespace in which it is there.
+/// The administrator's list, in a mount namespace that contains it.
 #[test]
 fn a_user_listed_by_the_administrator_is_trusted() {
     if !is_root() {
@@ -276,7 +276,7 @@ fn a_user_listed_by_the_administrator_is_trusted() {
     assert_eq!(ended.stderr.matches("trusted-uids is ignored: user 0 owns it with mode 666").count(), 1, "{ended}");
 }
 
-/// The port of a server that has ended is taken by somebody else.
+/// Another user's process takes the port of a server that has ended.
 #[test]
 fn a_tool_refuses_a_foreign_process_on_a_servers_port() {
     if !is_root() {
@@ -305,7 +305,7 @@ fn a_tool_refuses_a_foreign_process_on_a_servers_port() {
     }
 }
 
-/// A system server that is no more, or turns the tool away, is not the last word where a session's server lives.
+/// If the system server has ended or refuses the tool, the tool connects to a running session's server.
 #[test]
 fn a_tool_asks_the_next_server() {
     let ended = beside_listener_of(geteuid().as_raw(), |port| {
@@ -334,7 +334,7 @@ fn a_tool_asks_the_next_server() {
 #[test]
 fn a_tool_may_give_only_its_namespace_or_the_old_address_variable() {
     for (server, library) in pairs() {
-        // The stock library wants the rank, too.
+        // The stock library also requires the rank.
         let called = if library.is_ours() { tool(library, "--called me servers") } else { String::new() };
         let by_uri = tool(library, "--tcp \"$(head -1 $PMIX_SYSTEM_TMPDIR/pmix.$(hostname -s).tool)\" servers");
         let traces = Traces::begin();
@@ -351,7 +351,7 @@ fn a_tool_may_give_only_its_namespace_or_the_old_address_variable() {
 /// The starter of a launcher names in its environment a file for the launcher's address, beside other files.
 #[test]
 fn a_launcher_leaves_the_file_that_its_starter_looks_at() {
-    // The headers name the second variable; released servers ignore it.
+    // The headers name the second variable, but stock servers ignore it.
     for variable in ["PMIX_LAUNCHER_RENDEZVOUS_FILE", "PMIX_LAUNCHER_RNDZ_FILE"] {
         let traces = Traces::begin();
         let file = traces.directory().join("launcher");
@@ -362,7 +362,8 @@ fn a_launcher_leaves_the_file_that_its_starter_looks_at() {
     }
 }
 
-/// A debugger that has started a launcher says in its environment where to attach to, and lets it go on by an event.
+/// A debugger that has started a launcher names its own address in the launcher's environment, and releases the
+/// launcher with an event.
 #[test]
 fn a_launcher_waits_for_the_debugger_that_has_started_it() {
     let file = "$PMIX_SYSTEM_TMPDIR/pmix.$(hostname -s).tool";
@@ -370,7 +371,7 @@ fn a_launcher_waits_for_the_debugger_that_has_started_it() {
         |words: &str| format!("export PMIX_LAUNCHER_RNDZ_URI=\"$(head -1 {file})\"; {}", tool(Library::ours(), words));
     let words = "servers get=l:0:pmix.parent";
     for server in servers() {
-        // Of one that has no server else, and of one that has this one already.
+        // For a launcher without another server, and for one that is connected to this server already.
         for (start, is_connected) in [("--name l:0 --alone", 0), ("--name l:0 --pid $PPID", 1)] {
             let script = [
                 format!(
@@ -420,14 +421,14 @@ fn a_launcher_tool_collects_setup_data_of_a_job() {
     assert_eq!(lines(&ended, "setup: -31, -1").len(), 1, "{ended}");
 }
 
-/// Where the administrator demands it, tools of root and of the server's user prove themselves by reading a file of theirs.
+/// If the administrator requires it, tools of root and of the server's user prove their identity by reading a file.
 #[test]
 fn a_tool_proves_itself_by_a_file_of_the_server() {
     let file = "$PMIX_SYSTEM_TMPDIR/pmix.$(hostname -s).tool";
     let script = [
         tool(Library::ours(), "--pid $PPID servers"),
         tool(Library::ours(), &format!("--file {file} servers")),
-        // An address tells no file.
+        // An address names no file.
         tool(Library::ours(), &format!("--uri \"$(head -1 {file})\" servers")),
         "if pps --pid $PPID >/dev/null; then echo stock: in; else echo stock: out; fi; ".into(),
         format!("stat -c 'mode: %a' $(dirname {file})/.$(basename {file}).proof; "),
@@ -457,7 +458,7 @@ fn a_host_resolves_peers_and_nodes_or_blocks_no_client() {
     for (way, nodes, peers, resolved) in [
         ("resolve", "0, far1,far2", peers, &resolved[..]),
         ("refuse", "-44, none", peers, &resolved),
-        // It takes the time that the host is given.
+        // It takes the host's time limit.
         ("silent", "-44, none", "", &[]),
     ] {
         let traces = Traces::begin();

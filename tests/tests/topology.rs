@@ -48,8 +48,8 @@ fn run_with(pair: Pair, machine: &Option<(&str, &str)>, args: &str) -> Ended {
     ended
 }
 
-/// The library's output. Where there are no distances, a stock library tries to ask a server, and reports that it cannot. For a
-/// foreign machine 4.2.2 reports that nothing can be bound there.
+/// The library's output. If there are no distances, a stock library tries to query a server, and reports that it
+/// cannot. For a foreign machine 4.2.2 reports that nothing can be bound there.
 fn lines(ended: &Ended) -> Vec<String> {
     let plain = |line: &str| match line.split_once(": -").filter(|_| line.starts_with("distances")) {
         Some((what, _)) => format!("{what}: none"),
@@ -74,7 +74,7 @@ fn topologies_localities_and_distances_are_those_of_the_stock_library() {
         assert_eq!(ours.count(" Data type: PMIX_TOPO\tValue: Type: Machine Number of child objects: "), 1, "{ours}");
         assert_eq!(ours.count("Bind support:    not available"), usize::from(machine.is_some()), "{ours}");
         assert_eq!(ours.count("inventory: 0, 0, delivered -157"), 1, "{ours}");
-        // One that is identified need not be of a type that is named.
+        // An identified device need not have a named type.
         let by_identity = ours.stdout.lines().filter(|line| line.starts_with("identified "));
         let (of_nothing, of_devices): (Vec<_>, Vec<_>) = by_identity.partition(|line| line.contains(" by nothing: "));
         assert!(!of_nothing.is_empty() && of_nothing.iter().all(|line| line.ends_with(", 0")), "{ours}");
@@ -83,7 +83,7 @@ fn topologies_localities_and_distances_are_those_of_the_stock_library() {
     }
 }
 
-/// 4.2.2 knows only how far the processors are that are farthest; 7.0 knows both.
+/// 4.2.2 returns only the distance to the farthest processors; 7.0 returns the nearest and the farthest.
 #[test]
 fn a_device_is_as_far_as_the_nearest_and_the_farthest_processor() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -102,7 +102,7 @@ fn a_device_is_as_far_as_the_nearest_and_the_farthest_processor() {
     assert_eq!(distances(Library::Stock), ["2 to 2", "2 to 2", "3 to 3", "3 to 3"]);
 }
 
-/// The client's environment names no topology: its data come from the server.
+/// The client's environment names no topology, so its data come from the server.
 #[test]
 fn clients_are_told_of_the_machine() {
     for pair in Pair::all() {
@@ -128,7 +128,7 @@ fn clients_are_told_of_the_machine() {
     }
 }
 
-/// A host that has one gives it to its server, and gets it from there.
+/// A host that has a topology passes it to its server, and gets it back from there.
 #[test]
 fn a_host_brings_its_own_topology() {
     for pair in [Pair::stock(), Pair { server: Library::ours(), ranks: Library::ours() }] {

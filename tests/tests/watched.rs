@@ -23,7 +23,7 @@ fn a_file_that_does_not_change_is_told_of_and_a_monitor_that_was_ended_is_not() 
     Pair::all().into_iter().filter(|pair| pair.server.is_ours()).for_each(|pair| run(pair, "--files"));
 }
 
-/// Released ranks come over TCP, and 4.2.2 does not say which process it is.
+/// Stock ranks connect over TCP, and 4.2.2 does not send its process id.
 #[test]
 fn usage_of_ranks_and_node_is_reported() {
     for pair in Pair::all().into_iter().filter(|pair| pair.server.is_ours()) {

@@ -1,18 +1,18 @@
-//! Wrong use of the library, by `tests/programs/wrong.c`: the documented status, and nothing crashes or hangs.
+//! Wrong use of the library, with `tests/programs/wrong.c`: the documented status, and no crash or hang.
 
 use std::collections::BTreeSet;
 use std::fs;
 
 use pmix_tests::{Ended, Library, Run, Traces, program, repository};
 
-/// Asserts that the program found nothing wrong, in each of its processes, and that the library did not panic.
+/// Asserts that the program found no error in any of its processes, and that the library did not panic.
 fn assert_right(ended: &Ended, mode: &str, processes: usize) {
     assert_eq!(ended.code(), 0, "{ended}");
     assert_eq!(ended.count(&format!("{mode} done")), processes, "{ended}");
     assert_eq!(ended.stderr, "", "{ended}");
 }
 
-/// As a program of its own; nothing may be left of it in the directory for temporary files.
+/// As a program without a host. It may leave nothing in the directory for temporary files.
 fn alone(mode: &str) -> Ended {
     let traces = Traces::begin();
     let ended = Run::new(program("wrong"), Library::ours()).traced(&traces).arg(mode).run();

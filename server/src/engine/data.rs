@@ -56,7 +56,7 @@ impl Engine {
             // After the notification of a deletion, readers must not find the value in a segment.
             let of = proc.clone();
             self.after_publication([&proc.nspace], move |engine| {
-                deleted.into_iter().for_each(|key| engine.tell_of_deletion(Some(id), of.clone(), key));
+                deleted.into_iter().for_each(|key| engine.notify_of_deletion(Some(id), of.clone(), key));
             });
         }
         match stored {
@@ -98,15 +98,15 @@ impl Engine {
         self.publish(&proc.nspace);
         let of = proc.clone();
         self.after_publication([&proc.nspace], move |engine| {
-            gone.into_iter().for_each(|key| engine.tell_of_deletion(None, of.clone(), key));
+            gone.into_iter().for_each(|key| engine.notify_of_deletion(None, of.clone(), key));
         });
     }
 
     /// Notifies peers with a cache of a deleted key, except the one that has deleted it. It is gone from shared memory
     /// already.
-    fn tell_of_deletion(&mut self, by: Option<PeerId>, proc: Proc, key: Key) {
-        let hears = |(id, peer): &(&PeerId, &Peer)| peer.hears_of_deletions && peer.admitted && Some(**id) != by;
-        let peers: Vec<PeerId> = self.peers.iter().filter(hears).map(|(id, _)| *id).collect();
+    fn notify_of_deletion(&mut self, by: Option<PeerId>, proc: Proc, key: Key) {
+        let is_receiver = |(id, peer): &(&PeerId, &Peer)| peer.gets_deletions && peer.admitted && Some(**id) != by;
+        let peers: Vec<PeerId> = self.peers.iter().filter(is_receiver).map(|(id, _)| *id).collect();
         let deletion = Deletion { proc, scope: Scope::Global, key };
         for id in peers {
             self.send(id, TAG_DELETED, |dialect, version| deletion.encode(dialect, version));
@@ -133,7 +133,7 @@ impl Engine {
             Ok(())
         });
         let proc = Proc::new(nspace.clone(), rank);
-        deleted.into_iter().for_each(|key| self.tell_of_deletion(None, proc.clone(), key));
+        deleted.into_iter().for_each(|key| self.notify_of_deletion(None, proc.clone(), key));
         stored
     }
 

@@ -96,7 +96,7 @@ pub(crate) struct Peer {
     /// The host has not launched it, and gets no report of its end.
     pub is_tool: bool,
     /// Whether it gets notifications of deleted keys: it then removes its cached values of them.
-    pub hears_of_deletions: bool,
+    pub gets_deletions: bool,
     /// It has had input for others.
     pub has_pushed: bool,
     /// Its unanswered requests.
@@ -120,7 +120,7 @@ impl Peer {
             admitted: true,
             is_tool: false,
             // The server's own client caches no values.
-            hears_of_deletions: false,
+            gets_deletions: false,
             has_pushed: false,
             unanswered: Unanswered::default(),
         }
@@ -141,7 +141,7 @@ impl Peer {
             finalized: false,
             admitted: false,
             is_tool: false,
-            hears_of_deletions: hello.psec == crate::SECURITY_NAME
+            gets_deletions: hello.psec == crate::SECURITY_NAME
                 || hello.flag == PeerKind::Client as u8 && hello.release().deletes_keys(),
             has_pushed: false,
             unanswered: Unanswered::default(),
