@@ -83,7 +83,7 @@ pub trait JobLookup {
     /// A key of this store, found once and used for several realms.
     type Key<'a>: Copy;
 
-    /// The store's own handle for a key and the realms that hold it; `None` where no realm does.
+    /// The store's own handle for a key and the realms that hold it; `None` if no realm does.
     fn find_key<'a>(&self, key: &KeyRef<'a>) -> Option<(Self::Key<'a>, RealmMask)>;
 
     /// The same for a location key. A store may have its handle cached.

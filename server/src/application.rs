@@ -23,13 +23,13 @@ const OF_FABRICS: [&str; 9] = [
     keys::ALLOC_BANDWIDTH,
 ];
 
-/// Whether the host says that it cannot do without something of a fabric.
+/// Whether a required directive of the host concerns a fabric.
 pub(crate) fn needs_fabric(infos: &[Info]) -> bool {
     let is_needed = |info: &&Info| info.flags & InfoFlags::REQUIRED != 0;
     infos.iter().filter(is_needed).any(|info| OF_FABRICS.iter().any(|key| info.key.is(key)))
 }
 
-/// The variables out of `environment` that a job is to be started with, as `PMIX_SET_ENVAR`.
+/// The variables of `environment` for a new job, as `PMIX_SET_ENVAR`.
 ///
 /// Networks would add theirs; the library knows none.
 pub(crate) fn variables(infos: &[Info], environment: impl Iterator<Item = (OsString, OsString)>) -> Vec<Info> {

@@ -178,7 +178,7 @@ pub(crate) struct FileState {
 }
 
 impl FileState {
-    /// That of a file as a user sees it; `None` where there is none.
+    /// The state of a file as a user sees it; `None` if there is no file.
     pub fn of(path: &Path, uid: u32, gid: u32) -> Option<FileState> {
         pmix_dstore::file_ban::check();
         let _identity = Identity::assume(uid, gid)?;

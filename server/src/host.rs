@@ -54,8 +54,8 @@ pub enum FabricOperation {
 /// ```
 #[allow(unused_variables)]
 pub trait Host: Send + Sync {
-    /// A client has connected. Answered by the return value alone: `SUCCESS` or `OPERATION_SUCCEEDED` lets it in,
-    /// an error turns it away.
+    /// A client has connected. Only the return value answers: `SUCCESS` or `OPERATION_SUCCEEDED` admits the client, an
+    /// error refuses it.
     fn client_connected(&self, proc: &Proc, object: usize, infos: &[Info]) -> Status {
         Status::OPERATION_SUCCEEDED
     }
@@ -65,7 +65,7 @@ pub trait Host: Send + Sync {
         Status::OPERATION_SUCCEEDED
     }
 
-    /// A client asks to abort `procs`, or its whole job where there are none.
+    /// A client asks to abort `procs`, or its whole job if `procs` is empty.
     fn abort(
         &self,
         proc: &Proc,
@@ -100,7 +100,7 @@ pub trait Host: Send + Sync {
         Status::ERR_NOT_SUPPORTED
     }
 
-    /// Withdraw published values; all of the process's where there are no keys.
+    /// Unpublish values; all values of the process if `keys` is empty.
     fn unpublish(&self, proc: &Proc, keys: &[Key], infos: &[Info], done: Completion<Status>) -> Status {
         Status::ERR_NOT_SUPPORTED
     }
@@ -203,8 +203,8 @@ pub trait Host: Send + Sync {
         Status::ERR_NOT_SUPPORTED
     }
 
-    /// `source` has input for `targets`; no bytes are its end. Where it is taken but no more is wanted, the answer is
-    /// `ERR_IOF_XOFF`, until [`Server::control_input`](crate::Server::control_input).
+    /// `source` has input for `targets`; empty input is its end. The answer `ERR_IOF_XOFF` accepts the input and pauses
+    /// further input, until [`Server::control_input`](crate::Server::control_input) resumes it.
     fn push_stdin(
         &self,
         source: &Proc,

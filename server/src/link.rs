@@ -47,7 +47,7 @@ pub(crate) struct OwnRequests {
 }
 
 impl OwnRequests {
-    /// Numbers a request; gives its taker back where there will be no reply.
+    /// Numbers a request. Returns the taker if there will be no reply.
     fn open(&mut self, taker: Taker) -> Result<u32, Taker> {
         if self.closed {
             return Err(taker);

@@ -24,7 +24,7 @@ static RUNNING: RwLock<Option<Running>> = RwLock::new(None);
 /// The server of this process.
 ///
 /// # Errors
-/// `INIT` where there is none.
+/// `INIT` if there is none.
 pub fn server() -> Result<Arc<Server>> {
     RUNNING.read().as_ref().map(|running| running.server.clone()).ok_or(Status::ERR_INIT)
 }
@@ -47,10 +47,10 @@ pub fn init(host: impl FnOnce() -> Result<(Arc<dyn Host>, Vec<Info>)>) -> Result
     Ok(())
 }
 
-/// Undoes one [`init`]; with the last one the server ends, and this process's client where that is the server's own.
+/// Undoes one [`init`]. The last call ends the server, and this process's client if that is the server's own.
 ///
 /// # Errors
-/// `INIT` where there is no server; as [`Server::finalize`] and [`process::finalize`].
+/// `INIT` if there is no server; as [`Server::finalize`] and [`process::finalize`].
 pub fn finalize() -> Result<()> {
     let ended = {
         let mut running = RUNNING.write();

@@ -91,10 +91,10 @@ impl Rendezvous {
         Ok(rendezvous)
     }
 
-    /// Writes a file for tools, unless the file of another running server is there.
+    /// Writes a file for tools, unless another running server has one there.
     ///
     /// # Errors
-    /// Why the file was not written, for the log.
+    /// The reason why the file was not written, for the log.
     fn write_for_tools(
         &mut self,
         path: &Path,
@@ -196,7 +196,7 @@ fn living(path: &Path, trusted: &Trusted) -> Option<i32> {
         Owner::Refused(Refusal::NoSocket | Refusal::State(_) | Refusal::NotHeld) => !uri.address.ip().is_loopback(),
         // The user has no uid in this user namespace, so it is not trusted.
         Owner::Refused(Refusal::NoNumber) => false,
-        // The kernel does not tell the user.
+        // The kernel does not report the user.
         Owner::Refused(_) | Owner::NoTable => true,
     };
     lives.then_some(pid)

@@ -24,7 +24,7 @@ impl Secret {
         &self.0
     }
 
-    /// Whether `shown` is the secret, in time that does not tell how much of it was right.
+    /// Whether `shown` is the secret. Takes constant time, so that the time does not reveal how many bytes match.
     pub fn is(&self, shown: &[u8]) -> bool {
         let own = self.0.as_bytes();
         shown.len() == own.len() && own.iter().zip(shown).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0

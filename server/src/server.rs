@@ -151,7 +151,8 @@ impl Inner {
         !self.held.lock().is_empty()
     }
 
-    /// The same where the server ends: calls that still are at it end, too, since nothing is waited for any more.
+    /// Runs the remaining callbacks when the server ends, after their calls have returned. No operation is pending any
+    /// more, so these calls return soon.
     fn run_last_held(&self) {
         for (returned, job) in std::mem::take(&mut *self.held.lock()) {
             returned.wait();
@@ -299,13 +300,13 @@ pub fn setup_of_application(infos: &[Info]) -> Result<Vec<Info>> {
 /// let server = Server::init(Arc::new(Launcher), &[attributes::HOSTNAME.info("n1")])?;
 /// let job = Nspace::new("job").expect("a name");
 /// let infos = vec![attributes::NODE_MAP.info("n1"), attributes::PROC_MAP.info("0,1")];
-/// // Without a callback, calls are over when they return, and say so.
+/// // Without a callback, calls are complete when they return, and return this status.
 /// assert_eq!(server.register_nspace(job.clone(), 2, infos, None), Status::OPERATION_SUCCEEDED);
 /// for rank in 0..2 {
 ///     let rank = Proc::new(job.clone(), Rank(rank));
 ///     let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
 ///     assert_eq!(server.register_client(rank.clone(), uid, gid, 0, None), Status::OPERATION_SUCCEEDED);
-///     // To be set in the rank's environment, which finds the server by it.
+///     // Set these in the rank's environment: the rank finds the server by them.
 ///     let variables = server.setup_fork(&rank)?;
 ///     assert!(variables.iter().any(|(name, value)| name == "PMIX_RANK" && *value == *rank.rank.0.to_string()));
 /// }
@@ -342,7 +343,7 @@ impl Server {
         Server::start(host, infos, 0)
     }
 
-    /// As [`Server::init`], for a server with so many earlier connections.
+    /// As [`Server::init`], for a server that had `connections` connections before.
     fn start(host: Arc<dyn Host>, infos: &[Info], connections: u64) -> Result<Arc<Server>> {
         fallible_alloc::reserve_emergency()?;
         let config = Config::read(infos)?;
@@ -543,10 +544,10 @@ impl Server {
         }
     }
 
-    /// The data of the jobs that processes are of, packed for another server.
+    /// The data of the processes' jobs, packed for another server.
     ///
     /// # Errors
-    /// `ERR_INIT` where the server has ended; `ERR_BAD_PARAM` for no processes; `ERR_NOMEM`.
+    /// `ERR_INIT` if the server has ended; `ERR_BAD_PARAM` for no processes; `ERR_NOMEM`.
     pub fn collect_job_info(&self, procs: &[Proc]) -> Result<Vec<u8>> {
         if self.inner.is_stopped() {
             return Err(Status::ERR_INIT);
@@ -656,7 +657,7 @@ impl Server {
         self.operate(done, |engine| engine.deliver_output(source, channel, data, infos))
     }
 
-    /// Flow control: tells the clients that push input, or one of them, to stop or to go on.
+    /// Flow control: pauses or resumes the clients that push input, or one of them.
     pub fn control_input(
         &self,
         source: Option<Proc>,
@@ -869,7 +870,7 @@ pub(crate) mod tests {
         server.finalize();
     }
 
-    /// Where a server listens for stock clients.
+    /// The address of a server for stock clients.
     fn address(server: &Server, proc: &Proc) -> SocketAddr {
         let env = server.setup_fork(proc).unwrap();
         let uri = &env.iter().find(|(name, _)| name == "PMIX_SERVER_URI41").unwrap().1;

@@ -53,13 +53,13 @@ pub enum Event {
         /// Its return value is the whole answer.
         answered_at_once: bool,
     },
-    /// Something of this directory is to be published.
+    /// A publication is requested for this directory.
     Publish(u64),
     /// A line for the administrator.
     Logged(String),
 }
 
-/// An engine with its publications under way.
+/// An engine with its unfinished publications.
 pub struct Simulation {
     engine: Engine,
     hostname: String,
@@ -193,7 +193,7 @@ impl Simulation {
         self.engine.published(Published { directory: DirectoryNumber(directory), written, log });
     }
 
-    /// Whether publications are requested, under way or awaited.
+    /// Whether publications are requested, unfinished or awaited.
     pub fn is_publishing(&self) -> bool {
         self.engine.is_publishing()
     }

@@ -1,19 +1,19 @@
-//! Guarantees for threads of programs and hosts: no callback runs before its call has returned, and a
-//! cancelled thread leaves no lock or resource behind; a host may have values, children and names of its own.
+//! Guarantees for threads of programs and hosts. No callback runs before its call has returned. A cancelled thread
+//! leaves no lock or resource behind. A host may have its own values, children and names.
 
 use std::collections::BTreeMap;
 
 use pmix_tests::{Library, Run, Traces, program};
 
-/// How many callbacks of each kind of call had come when the call had returned, of so many.
+/// For each kind of call, the number of callbacks among `count` that had run before the caller saw the call return.
 fn early(library: Library, count: u32) -> BTreeMap<String, u32> {
     let ended = Run::new(program("returned"), library).arg(count.to_string()).succeed();
     let kinds = ended.stdout.lines().filter_map(|line| line.split_once(' '));
     kinds.map(|(kind, early)| (kind.to_owned(), early.parse().expect("a number"))).collect()
 }
 
-/// From outside a callback may seem early that is not, where the thread loses its processor between the return and the look. That
-/// happens to all libraries; that none is early from inside is a test of `ffi/src/entry.rs`.
+/// A callback may seem early from outside although it is not, if the thread is preempted between the return and the
+/// check. That happens with all libraries. A test in `ffi/src/entry.rs` checks from inside that none is early.
 #[test]
 fn callbacks_come_after_their_calls() {
     let (stock, ours) = (early(Library::Stock, 3000), early(Library::ours(), 3000));

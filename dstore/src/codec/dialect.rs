@@ -5,7 +5,7 @@ use crate::model::DataType;
 /// An encoder of released libraries, by the name that the handshake carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Module {
-    /// `v20`, since release 2.0: fixed integers and a few habits of its own.
+    /// `v20`, since release 2.0: fixed integers and a few peculiarities.
     V20,
     /// `v21`, since 2.1: fixed integers.
     V21,
@@ -100,7 +100,8 @@ impl BufferType {
 pub enum Untyped {
     /// With its count: releases up to 6.0, and our own stores.
     Counted,
-    /// As 6.1: it reads the type alone. It writes the count for an array, and the type alone for a NULL pointer to the array.
+    /// As 6.1: it reads only the type. It writes the count for an array, and only the type for a NULL pointer to the
+    /// array.
     Either,
     /// The type alone: 7.0.
     Bare,
@@ -145,7 +146,7 @@ impl Dialect {
 
     /// How arrays without a type are packed.
     pub(super) fn untyped(self) -> Untyped {
-        // This encoder has code of its own, which no release has changed.
+        // This encoder has separate code, which no release has changed.
         if self.module == Module::V20 { Untyped::Counted } else { self.untyped }
     }
 

@@ -1,9 +1,9 @@
-//! The packing of values on the wire, in the forms that released PMIx libraries speak.
+//! The packing of values on the wire, in the forms of released PMIx libraries.
 //!
 //! A payload is a sequence of *pack operations*. Each is a count and that many values of one type, back to back; in a
 //! fully described buffer it also carries tags. [`Packer`] writes operations, [`Unpacker`] reads them; [`Dialect`]
-//! says in which of the released forms. There are two families, with fixed and with flexible integers, and one older
-//! dialect with a few habits of its own.
+//! selects the released form. There are two families, with fixed and with flexible integers, and one older dialect with
+//! a few peculiarities.
 //!
 //! All parsers here take untrusted bytes: no input panics, [`DEPTH_MAX`] bounds nesting, and allocations grow with the bytes
 //! received, never with a count that they claim.

@@ -444,8 +444,8 @@ impl Packer {
         fallible_alloc::reserve(self.out.own(), len.saturating_add(SLACK))
     }
 
-    /// An operation whose length is known only after its contents are packed. The head is packed behind the contents; then the
-    /// two are exchanged.
+    /// An operation whose length is known only after its contents are packed. Packs the head after the contents, and
+    /// then exchanges the two.
     fn framed(&mut self, ty: DataType, values: impl FnOnce(&mut Packer) -> Result<()>) -> Result<()> {
         let start = self.out.mark();
         let packed = values(self).and_then(|()| self.make_room(0));
@@ -594,7 +594,7 @@ impl Packer {
                 self.out.own().push(0);
                 Ok(())
             }
-            // Without a length of its own it could not be read back.
+            // It has no length field, so it could not be decoded.
             _ => Err(Status::ERR_PACK_FAILURE),
         }
     }

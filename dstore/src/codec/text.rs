@@ -2,8 +2,8 @@
 
 /// The text of a floating-point number.
 ///
-/// Released libraries send `%f`, which loses all but six decimals. So does this where nothing is lost by it; other
-/// numbers are sent with as many digits as they need, in a form that `strtod` reads.
+/// Released libraries send `%f`, which loses all but six decimals. This function does the same if `%f` loses nothing.
+/// Other numbers get as many digits as they need, in a form that `strtod` reads.
 pub(super) fn from_double(number: f64) -> String {
     if number.is_nan() {
         return if number.is_sign_negative() { "-nan".into() } else { "nan".into() };

@@ -112,7 +112,7 @@ struct Expected {
     /// The number of its key.
     known: usize,
     text: KeyText,
-    /// The type of its value, and its width where that is a number.
+    /// The type of its value, and its width if the value is a number.
     ty: DataType,
     width: usize,
     /// Numbers of the buffered ranks, and of the current one.

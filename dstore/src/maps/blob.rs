@@ -3,10 +3,10 @@
 use crate::compression::decompress;
 use crate::model::{Result, Status};
 
-/// The text of a map in the compressed form; `None` where it has another form.
+/// The text of a map in the compressed form; `None` if it has another form.
 ///
 /// # Errors
-/// `BAD_PARAM` where the envelope or the stream is corrupt or names another compressor.
+/// `BAD_PARAM` if the envelope or the stream is corrupt or names another compressor.
 pub(super) fn inflate(map: &[u8]) -> Result<Option<Vec<u8>>> {
     let Some(mut rest) = map.strip_prefix(b"blob:\0") else { return Ok(None) };
     if field(&mut rest, b"component=").is_some_and(|component| component != b"zlib") {

@@ -1,9 +1,9 @@
 //! The node and process maps of a job and their compressed forms.
 //!
-//! A host describes the location of its ranks by two texts: the **node map**, names separated by `,`, and the **process map**,
-//! one field per node separated by `;`, each a list of ranks and ranges (`0-3,8`). It passes them to [`generate_regex`] and
-//! [`generate_ppn`] and passes the results on at registration, possibly through a library of another release. So we write two
-//! forms and read all of them:
+//! A host describes the location of its ranks by two texts: the **node map**, names separated by `,`, and the **process
+//! map**, one field per node separated by `;`, each a list of ranks and ranges (`0-3,8`). It converts them with
+//! [`generate_regex`] and [`generate_ppn`] and registers the results, possibly through a library of another release. So
+//! we write two forms and read all of them:
 //!
 //! | form | written by | read by stock |
 //! |---|---|---|
@@ -12,9 +12,9 @@
 //! | `blob:` NUL `component=zlib:` NUL `size=<decimal>:` NUL and that many bytes: length, then a zlib stream | all of them for long texts | 3.2 and later |
 //! | the text itself | stock 3.2 where nothing was gained | all |
 //!
-//! Hosts pass maps on as strings, which the compressed form is not. Of the other forms that are still written, all releases read
-//! `raw:`. Stock readers understand ranges of ranks only in `pmix[`, so in the other forms we list each rank. For a large job
-//! with consecutive ranks that text would be thirty times as long: there we write `pmix[`, too.
+//! Hosts pass maps as strings; the compressed form is not a string. Of the other forms that are still written, all
+//! releases read `raw:`. Stock readers understand ranges of ranks only in `pmix[`, so in the other forms we list each
+//! rank. For a large job with consecutive ranks that text would be thirty times as long: there we write `pmix[`, too.
 //!
 //! All parsers here take untrusted text: the size that a map expands to is bounded.
 

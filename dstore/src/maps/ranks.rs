@@ -43,7 +43,7 @@ pub(super) fn listed_len(nodes: &[Vec<u32>]) -> usize {
     nodes.iter().flatten().map(len).sum()
 }
 
-/// The ranges of each node: `0-3,8;4-7`. `None` where they take more than `len_max` bytes.
+/// The ranges of each node: `0-3,8;4-7`. `None` if they take more than `len_max` bytes.
 pub(super) fn write_ranges(nodes: &[Vec<u32>], len_max: usize) -> Result<Option<Vec<u8>>> {
     let mut text = fallible_alloc::vec(len_max.min(32 * nodes.len()))?;
     for (node, ranks) in nodes.iter().enumerate() {

@@ -1,8 +1,8 @@
 //! Attributes whose key differs between releases.
 //!
-//! Each of these attributes had, by oversight, the key of another attribute, and received its own key in a later release. The
-//! older key alone does not tell which attribute is meant, so it always means the other attribute. The newer key passes through
-//! unchanged. Where the context identifies the attribute, both keys are sent: see [`say_both`].
+//! Each of these attributes had, by oversight, the key of another attribute, and received its own key in a later
+//! release. The older key is ambiguous, so it always means the other attribute. The newer key is not translated. Where
+//! the context identifies the attribute, both keys are sent: see [`say_both`].
 
 use super::{Info, Query, Value, keys};
 
@@ -56,8 +56,8 @@ pub const RENAMED: [Renamed; 4] = [
     },
 ];
 
-/// Adds the missing key to queries that ask for the supported qualifiers under one of the two keys. The answering process may
-/// know only the other one.
+/// Adds the missing key to queries that ask for the supported qualifiers under one of the two keys. The answering
+/// process may know only the missing one.
 ///
 /// As a qualifier, the older key has no other meaning: the attribute that shares it occurs in results and holds an array.
 pub fn say_both(queries: &mut [Query]) {

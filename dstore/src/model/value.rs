@@ -7,15 +7,15 @@ use crate::fallible_alloc;
 
 /// A value of any PMIx type (`pmix_value_t`).
 ///
-/// The variant keeps the exact PMIx type: a Get gives back the type that was put or registered. Strings are C
-/// strings, `None` being the NULL pointer, which the wire tells from the empty string.
+/// The variant keeps the exact PMIx type: a Get gives back the type that was put or registered. Strings are C strings;
+/// `None` is the NULL pointer, which the wire distinguishes from the empty string.
 ///
 /// ```
 /// use pmix_dstore::model::{DataType, Value};
 ///
 /// let (size, name) = (Value::Uint32(128), Value::string("n17"));
 /// assert_eq!((size.data_type(), name.data_type()), (DataType::UINT32, DataType::STRING));
-/// // Hosts register some numbers in other widths than the standard says: read them through these.
+/// // Hosts register some numbers in other widths than the standard's: read them through these.
 /// assert_eq!(size.as_u64(), Some(128));
 /// assert_eq!(name.as_text(), Some(&b"n17"[..]));
 /// assert_eq!(name.as_u32(), None);
@@ -83,7 +83,7 @@ pub enum Value {
     CompressedByteObject(Bytes),
     /// A node or process map in one of its compressed forms, with its final NUL where the form has one.
     Regex(Bytes),
-    /// A data buffer handed over whole: the packed bytes.
+    /// A data buffer: its packed bytes.
     DataBuffer(Bytes),
     /// An internal buffer on the wire: its buffer type byte and its bytes.
     Buffer {
@@ -142,7 +142,7 @@ pub enum Value {
     },
     /// A topology of hwloc's.
     Topology {
-        /// Its XML, `None` where there is none.
+        /// Its XML, if there is any.
         xml: Option<CString>,
         /// hwloc's support flags for it: one byte, 0 or 1, for each capability. Releases up to 6.1 send them after the XML.
         support: Vec<u8>,
@@ -165,7 +165,7 @@ pub enum Value {
     },
     /// A map in the second form that releases have for it.
     Regex2 {
-        /// How the bytes are to be read.
+        /// The format of the bytes.
         ty: Option<CString>,
         /// The map.
         bytes: Vec<u8>,
@@ -475,7 +475,7 @@ impl Info {
     }
 }
 
-/// A key with a value, as stores hand it over (`pmix_kval_t`).
+/// A key with a value, as stores return it (`pmix_kval_t`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kval {
     /// The key.

@@ -85,8 +85,8 @@ impl Engine {
         procs.into_iter().any(is_out)
     }
 
-    /// Lets the users of a collective's participants read each other's jobs: participation is consent. A job without a participant
-    /// here has not consented, unless the host says so (`is_of_host`).
+    /// Permits the users of a collective's participants to read each other's jobs: participation is consent. A job
+    /// without a participant here has not consented, unless the host says so (`is_of_host`).
     pub(super) fn let_read(&mut self, peers: impl Iterator<Item = PeerId>, nspaces: &[Nspace], is_of_host: bool) {
         if nspaces.len() < 2 {
             return;

@@ -65,7 +65,7 @@ pub(super) struct Collective {
     arrived: Vec<Arrival>,
     /// The processes that have arrived: each enters a collective once.
     present: HashSet<Proc>,
-    /// The upcall is under way; no process can join any more.
+    /// The upcall has been made; no process can join any more.
     at_host: bool,
     /// First failure among the local participants.
     status: Status,
@@ -228,8 +228,8 @@ impl Engine {
         self.advance(id);
     }
 
-    /// Whether a process may disconnect from others: it is connected with them, or a connect is under way, because a process need not
-    /// wait for the connect before the disconnect.
+    /// Whether a process may disconnect from others: it is connected with them, or a connect has begun, because a
+    /// process need not wait for the connect before the disconnect.
     fn may_disconnect(&self, proc: &Proc, signature: &[Proc]) -> bool {
         let is_connecting = |other: &Collective| {
             other.kind == Kind::Connect && other.signature == signature && other.present.contains(proc)
@@ -314,7 +314,7 @@ impl Engine {
                 Kind::Connect | Kind::Disconnect => Status::ERR_LOST_CONNECTION,
                 Kind::Construct(_) if Info::is_set(&collective.infos, keys::GROUP_FT_COLLECTIVE) => Status::SUCCESS,
                 Kind::Construct(_) => Status::GROUP_CONSTRUCT_ABORT,
-                // Groups go on without members that were lost, and so they end.
+                // Groups continue without lost members, so their destruction succeeds, too.
                 Kind::Destruct(_) => Status::SUCCESS,
             };
         }
@@ -452,8 +452,8 @@ impl Engine {
         self.complete(id, result);
     }
 
-    /// A fence has brought so many bytes. If that is no more than this server's own part, that part may not have been sent, and the
-    /// delta is not advanced.
+    /// A fence has delivered `len` bytes. If that is no more than this server's own part, that part may not have been
+    /// sent, and the delta is not advanced.
     fn contributed(&mut self, id: u64, signature: &[Proc], len: usize) {
         let Some(collective) = self.collectives.get_mut(&id).filter(|fence| fence.contributed.len < len) else {
             return;
@@ -599,7 +599,7 @@ impl Engine {
         write(true).and_then(|reply| if reply.len() > MESSAGE_LEN_MAX { write(false) } else { Ok(reply) })
     }
 
-    /// The number of collectives under way that a connection has entered.
+    /// The number of unfinished collectives that a connection has entered.
     fn fences_of(&self, peer: PeerId) -> usize {
         let is_in = |fence: &&Collective| fence.arrived.iter().any(|arrival| arrival.peer == peer);
         self.collectives.values().filter(is_in).count()
@@ -616,7 +616,7 @@ impl Engine {
         self.collectives.retain(|_, collective| collective.at_host || !collective.arrived.is_empty());
     }
 
-    /// A process is lost: the collectives that wait for it go on without it.
+    /// A process is lost: the collectives that wait for it continue without it.
     pub(super) fn leave_collectives(&mut self, gone: &Proc) {
         let concerned: Vec<u64> = self
             .collectives
@@ -654,7 +654,7 @@ impl Engine {
         }
     }
 
-    /// A process has finalized and is not expected back: the collectives that wait for it go on without it.
+    /// A process has finalized and is not expected back: the collectives that wait for it continue without it.
     pub(super) fn go_on_without(&mut self, over: &Proc) {
         let concerned = |other: &Collective| !other.at_host && other.signature.iter().any(|proc| proc.covers(over));
         let ids: Vec<u64> = self.collectives.iter().filter(|(_, other)| concerned(other)).map(|(id, _)| *id).collect();

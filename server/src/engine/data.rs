@@ -170,7 +170,7 @@ impl Engine {
 }
 
 impl NspaceState {
-    /// Copies the values that reference memory that is to be returned.
+    /// Copies the values that reference memory before it is returned to the host.
     ///
     /// # Errors
     /// `NOMEM`; some values still reference it then.

@@ -157,7 +157,7 @@ impl Engine {
         codes.filter(|code| system.contains(&code.0) && !self.peers.values().any(|p| p.codes.contains(code))).collect()
     }
 
-    /// A client has dropped its registration of some codes: tells the host those without another registration.
+    /// A client has dropped its registration of some codes. Deregisters those without another registration at the host.
     pub(super) fn release_events(&mut self, codes: impl Iterator<Item = Status>) {
         let codes = self.unwanted(codes);
         if !codes.is_empty() {

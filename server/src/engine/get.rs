@@ -39,7 +39,7 @@ struct WaitingGet {
     deadline: Option<Instant>,
     /// The status for the answer when the deadline passes.
     late: Status,
-    /// The value is there; until this time the Get waits for the data of the other job, which are sent with it.
+    /// The value has been found. Until this time the Get waits for the data of the other job, which are sent with it.
     job_deadline: Option<Instant>,
 }
 
@@ -113,7 +113,7 @@ enum Outcome {
     One(Key, Value),
     /// All values of a rank that the asking process may read; for another namespace together with the job's data.
     Rank(Rank),
-    /// Wait for the rank's commit, at most so long.
+    /// Wait for the rank's commit, at most for this time.
     Wait(Option<Duration>, Status),
     /// Ask the host.
     Ask,
@@ -185,7 +185,7 @@ impl Engine {
         }
     }
 
-    /// Asks the host for a process's data, where it has not been asked, and lets a Get wait for it.
+    /// Requests a process's data from the host, unless that is done already, and adds a waiting Get.
     fn ask_host(&mut self, proc: Proc, get: WaitingGet) {
         let mut infos = get.infos.clone();
         if let Some(key) = &get.key {
@@ -196,7 +196,7 @@ impl Engine {
         self.ask_for(asker, proc, infos);
     }
 
-    /// Answers a Get or lets it wait; a Get that has waited is not refreshed again.
+    /// Answers a Get or makes it wait. A Get that has waited is not refreshed again.
     fn resolve_get(&mut self, proc: Proc, mut get: WaitingGet, is_new: bool, now: Instant) {
         if get.refreshes {
             return self.reply_refreshed(get.peer, get.tag, &proc);
@@ -257,7 +257,7 @@ impl Engine {
         (self.reads(&peer.proc, peer.user, nspace) == Reach::HostSays).then(|| peer.actor())
     }
 
-    /// Asks the host for a process's data on behalf of a client, where it has not been asked.
+    /// Requests a process's data from the host on behalf of a client, unless that is done already.
     fn ask_for(&mut self, asker: PeerId, proc: Proc, mut infos: Vec<Info>) {
         let stranger = self.stranger(asker, &proc.nspace);
         if let Entry::Vacant(entry) = self.gets.asked.entry(proc.clone()) {
@@ -286,7 +286,7 @@ impl Engine {
         (is_new && self.is_of_other_job(proc, get)).then(job)
     }
 
-    /// Whether the host has said that it does not know a job, to all or to this peer's user.
+    /// Whether the host has answered that it does not know a job, for all users or for this peer's.
     fn is_unknown_to(&self, id: PeerId, nspace: &Nspace) -> bool {
         let user = self.peers.get(&id).map(|peer| peer.actor().user.uid);
         [None, user].into_iter().any(|user| self.gets.unknown.contains(&(nspace.clone(), user)))
@@ -588,7 +588,7 @@ impl Engine {
         self.gets.find_deadline();
         for (proc, get) in late {
             match get.job_deadline {
-                // The value is there. Later Gets do not wait for a host that does not answer.
+                // The value has been found. Later Gets do not wait for a host that does not answer.
                 Some(_) => {
                     self.gets.note_unknown(&proc.nspace, None);
                     self.resolve_get(proc, get, false, now);

@@ -151,7 +151,7 @@ impl Engine {
         self.groups.retain(|_, group| !group.members.is_empty());
     }
 
-    /// An event says that the processes of a leader's invitation are a group now.
+    /// An event reports that the processes of a leader's invitation have formed a group.
     pub(super) fn note_invited(&mut self, source: &Proc, infos: &[Info]) {
         let text = |value: &Value| value.as_text().and_then(|text| CString::new(text).ok());
         let name = Info::find(infos, keys::GROUP_ID).and_then(text);
@@ -262,7 +262,7 @@ impl Engine {
         Nspace::new(name.to_bytes()).is_ok_and(|name| !name.is_empty() && !self.nspaces.contains_key(&name))
     }
 
-    /// How many groups there are for the sake of a process.
+    /// The number of groups that count against the limit of a process.
     fn groups_of(&self, proc: &Proc) -> usize {
         self.groups.values().filter(|group| group.is_of(proc)).count()
     }

@@ -145,7 +145,7 @@ impl ModexBatch {
     }
 }
 
-/// The steps of one publication, in this order. At most one per directory is under way at a time.
+/// The steps of one publication, in this order. Each directory has at most one at a time.
 pub(crate) struct Batch {
     /// The present data of the job.
     pub job: Arc<JobData>,
@@ -205,7 +205,8 @@ pub(crate) struct Ledger {
     segments: u64,
     /// Empty while a publication owns them.
     live: Vec<LiveSegment>,
-    /// (rank, key) in a segment, or in a publication under way: after a change of one of them, readers must not keep the old value.
+    /// (rank, key) in a segment, or in an unfinished publication: after a change of one of them, readers must not keep
+    /// the old value.
     published: HashSet<(Rank, u32)>,
     key_ids: HashMap<Key, u32>,
     keys: Arc<Vec<Key>>,

@@ -12,7 +12,7 @@ use super::peers::PeerId;
 
 /// Unanswered requests of one connection.
 const REQUESTS_MAX: usize = 65_536;
-/// Bytes of them; one request alone may have more.
+/// Bytes of them; a single request may have more.
 const REQUEST_BYTES_MAX: usize = 16 << 20;
 /// Fences and connects that one connection has entered and that are not over.
 pub(super) const FENCES_MAX: usize = 1024;
@@ -32,7 +32,7 @@ const TOOLS_MAX: usize = 256;
 const TOOLS_MIN: usize = 16;
 /// Monitors of one connection.
 pub(super) const MONITORS_MAX: usize = 256;
-/// Paths that are to be removed at the end of one process, or of one user's processes of a job.
+/// Paths to remove at the end of one process, or of one user's processes of a job.
 pub(super) const CLEANUP_PATHS_MAX: usize = 4096;
 
 /// The requests of a connection that are not answered yet.

@@ -82,7 +82,7 @@ pub(crate) enum Output {
     },
     /// Drop a connection.
     Close(PeerId),
-    /// Carry out the plan for a namespace's directory, where no other thread has taken it: [`Engine::take_plan`].
+    /// Carry out the plan for a namespace's directory, unless another thread has taken it: [`Engine::take_plan`].
     Publish(DirectoryNumber),
     /// Listen on the Unix socket of a namespace, in this directory.
     Listen(Nspace, DirectoryNumber),
@@ -214,8 +214,8 @@ const PUBLISH_DELAY: Duration = Duration::from_millis(5);
 /// itself. Released servers collect events for as long.
 const LOSS_DELAY: Duration = Duration::from_secs(1);
 
-/// How long collectives wait for a process that has finalized to connect again, as the next program of a script or in its next cycle,
-/// before they go on without it.
+/// The time for which collectives wait for a process that has finalized to connect again, as the next program of a
+/// script or in its next cycle. After that they continue without it.
 const RETURN_DELAY: Duration = Duration::from_secs(3);
 
 impl Engine {
@@ -445,7 +445,7 @@ impl Engine {
         self.ended
     }
 
-    /// The reply to one of this process's own requests, where it is there already.
+    /// The reply to one of this process's own requests, if it has arrived.
     pub fn take_own_reply(&mut self, tag: u32) -> Option<Vec<u8>> {
         let is_reply = |output: &Output| matches!(output, Output::Send { peer: PeerId::OWN, tag: t, .. } if *t == tag);
         let position = self.outputs.iter().position(is_reply)?;

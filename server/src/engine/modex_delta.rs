@@ -91,7 +91,7 @@ impl Changes {
         self.told.iter().find(|(told, _)| told == participants).map_or(0, |(_, count)| *count)
     }
 
-    /// Notes that these participants' servers have so many changes.
+    /// Notes that the servers of these participants have the first `count` changes.
     pub fn tell(&mut self, participants: &[Proc], count: u64) {
         self.told.retain(|(told, _)| told != participants);
         let mut all = participants.len() + self.told.iter().map(|(told, _)| told.len()).sum::<usize>();

@@ -72,7 +72,7 @@ enum Sign {
     File {
         /// Its state at the last check.
         before: Option<FileState>,
-        /// A check is under way.
+        /// Whether a check is running.
         is_looked_at: bool,
     },
     /// No sign of life, but a sample: the first one answers the request with this tag.
@@ -384,7 +384,7 @@ impl Engine {
         self.outputs.push_back(Output::Measure { monitor, usage, targets, hostname });
     }
 
-    /// Takes a reading of the usage: it is the answer to the request, or the next event for the requester alone.
+    /// Takes a usage sample. It is the answer to the request, or the next event, which only the requester gets.
     pub fn measured(&mut self, number: u64, mut told: Vec<Info>) {
         let Some(monitor) = self.monitors.all.get_mut(&number) else { return };
         let (peer, code, is_once) = (monitor.peer, monitor.asked.code, monitor.asked.every.is_none());

@@ -110,7 +110,7 @@ pub(super) struct NspaceState {
     pub is_of_tools: bool,
     /// Tools that chose this name themselves, until a registration names their user.
     guests: BTreeMap<PeerId, Guest>,
-    /// One of its processes has asked the host to end them all: that they end is no news.
+    /// One of its processes has asked the host to end them all, so their ends are not reported.
     pub aborted: bool,
     /// Clients that the host has deregistered.
     deregistered: BTreeSet<Rank>,
@@ -161,7 +161,7 @@ impl NspaceState {
         }
     }
 
-    /// Whether anything is known of the job.
+    /// Whether this server has any data of the job.
     pub fn has_data(&self) -> bool {
         let job = &self.job;
         !(job.session.is_empty() && job.job.is_empty() && job.nodes.is_empty()) || job.procs.rows() > 0
@@ -215,9 +215,9 @@ impl NspaceState {
         !self.over.is_empty()
     }
 
-    /// The ranks that are not expected back and have finalized more often than `cycle`: a process with `cycle` finalizes goes on without
-    /// them. Ranks initialise and finalize the library in cycles, and scripts start one program after the other: a process that is ahead
-    /// waits for those that are behind.
+    /// The ranks that are not expected back and have finalized more often than `cycle`: a process with `cycle`
+    /// finalizes continues without them. Ranks initialise and finalize the library in cycles, and scripts start one
+    /// program after the other: a process in a later cycle waits for those in earlier ones.
     pub fn over_for(&self, cycle: u32) -> impl Iterator<Item = Rank> {
         self.over.iter().copied().filter(move |rank| self.cycle_of(*rank) > cycle)
     }
@@ -239,7 +239,7 @@ impl NspaceState {
         self.over.remove(&rank);
     }
 
-    /// The processes of this node, as far as the host has said.
+    /// The number of processes on this node, as far as the host has registered it.
     pub fn local_size(&self) -> usize {
         (self.nlocal as usize).max(self.clients.len() + self.deregistered.len())
     }
@@ -667,7 +667,7 @@ impl Engine {
         self.farewells.push_back((now + RETURN_DELAY, proc.clone(), client.finalized));
     }
 
-    /// Lets collectives go on without processes that have finalized and not connected again in time.
+    /// Continues collectives without processes that have finalized and not connected again in time.
     pub(super) fn give_up_returns(&mut self, now: Instant) {
         while let Some((_, proc, count)) = self.farewells.pop_front_if(|(due, ..)| *due <= now) {
             let Some(state) = self.nspaces.get_mut(&proc.nspace) else { continue };

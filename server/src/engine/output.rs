@@ -274,8 +274,8 @@ impl Engine {
         self.send_kept(number);
     }
 
-    /// Flow control of input: passes the host's "stop" or "go on" to every client it concerns that has pushed input. The server's
-    /// own process gets it through `own`, at once.
+    /// Flow control of input: forwards the host's pause or resume to every client concerned that has pushed input. The
+    /// server's own process gets it at once, through `own`.
     pub fn control_input(&mut self, control: &FlowControl, own: impl FnOnce(&FlowControl)) -> Status {
         if control.channel & STDIN == 0 {
             return Status::ERR_NOT_SUPPORTED;

@@ -38,12 +38,12 @@ pub(crate) enum Transport {
         uid: u32,
         /// Its group.
         gid: u32,
-        /// Its number here; 0 where it has none here.
+        /// Its process id in this pid namespace; 0 if it has none.
         pid: i32,
     },
     /// Over TCP on loopback.
     Tcp {
-        /// The user of the socket at the other end; `None` if the kernel does not tell this process.
+        /// The user of the socket at the other end; `None` if this process cannot get it from the kernel.
         owner: Option<u32>,
     },
 }
@@ -126,7 +126,7 @@ impl Peer {
         }
     }
 
-    /// A process that said `hello` and has not been answered.
+    /// A peer that has sent `hello` and has got no answer yet.
     pub fn new(proc: Proc, user: User, hello: &Hello) -> Peer {
         Peer {
             proc,
@@ -400,7 +400,7 @@ pub(super) struct Loss {
     pub proc: Proc,
 }
 
-/// Why a peer over TCP is refused if the kernel cannot tell its user.
+/// The reason to refuse a peer over TCP if the kernel cannot identify its user.
 pub(super) const NO_TABLE: &str = "neither sock_diag nor /proc/thread-self/net/tcp tells this server whose a TCP connection is; give it \
      one of them (and its user a number, where it is in a user namespace), or set PMIX_DSTORE_TRUST_CLAIMS=1 in its environment to believe what peers claim";
 

@@ -1,8 +1,8 @@
-//! Requested publications, publications under way, and the continuations that wait for them.
+//! Requested and unfinished publications, and the continuations that wait for them.
 //!
-//! The engine requests a publication by [`Output::Publish`]. A thread takes the plan, writes the files without the engine's
-//! lock, and returns the result. Until then a Get over the socket is answered from the heap; replies that depend on the
-//! publication wait here. Changes during a publication go with the next one.
+//! The engine requests a publication by [`Output::Publish`]. A thread takes the plan, writes the files without the
+//! engine's lock, and returns the result. Until then a Get over the socket is answered from the heap; replies that
+//! depend on the publication wait here. Changes during a publication are in the next one.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use pmix_dstore::model::Nspace;
 use super::ledger::{Batch, DirectoryNumber, ModexBatch, Written};
 use super::{Engine, Output};
 
-/// A publication that is wanted or under way.
+/// A requested or unfinished publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
     pub directory: DirectoryNumber,
@@ -271,7 +271,7 @@ impl Engine {
         self.publications.directories.values().any(|directory| directory.under_way)
     }
 
-    /// Whether something is wanted or under way.
+    /// Whether a publication is requested or unfinished.
     #[cfg(any(test, feature = "simulate"))]
     pub fn is_publishing(&self) -> bool {
         self.publications.directories.values().any(|directory| directory.wanted || directory.under_way)

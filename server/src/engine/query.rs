@@ -226,7 +226,7 @@ impl Engine {
             keys::QUERY_SPAWN_SUPPORT => attributes::of_spawn(&self.host_attributes),
             keys::QUERY_DEBUG_SUPPORT => attributes::of_debuggers(&self.host_attributes),
             keys::QUERY_AVAIL_SERVERS => array(DataType::INFO, vec![self.as_server()]),
-            // Where there are some, they are not looked up here.
+            // If there are process sets, the host answers.
             keys::QUERY_NUM_PSETS if self.psets.is_empty() => Value::Size(0),
             keys::QUERY_PSET_NAMES if self.psets.is_empty() => Value::string(""),
             keys::QUERY_NAMESPACES => list(self.jobs_for(asker).map(|(nspace, _)| nspace.as_bytes())),

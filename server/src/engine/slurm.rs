@@ -1,17 +1,17 @@
 //! Fences without data under Slurm, whose plugin waits for all nodes only in fences with data.
 //!
-//! Slurm's plugin has two algorithms for a fence: a ring, and a tree. Unless the job selects one, the ring is for fences whose
-//! upcall has `PMIX_COLLECT_DATA` among its infos and at least one byte of data; all others take the tree. `TreeWidth` determines the
-//! tree: if that is larger than the step's number of nodes, as it is by default, no node has a parent or a child,
-//! and each ends the fence alone (`docs/slurm.md`). So the server requests a fence without data as one with data, and
-//! sends the contribution of a node without values. It ignores the data of the result.
+//! Slurm's plugin has two algorithms for a fence: a ring, and a tree. Unless the job selects one, the ring is for
+//! fences whose upcall has `PMIX_COLLECT_DATA` among its infos and at least one byte of data; all others take the tree.
+//! `TreeWidth` determines the tree: if that is larger than the step's number of nodes, as it is by default, no node has
+//! a parent or a child, and each ends the fence separately (`docs/slurm.md`). So the server requests a fence without
+//! data as one with data, and sends the contribution of a node without values. It ignores the data of the result.
 //!
-//! A server of another library uses the tree, and would never enter that ring. So our servers use the ring only when they know that
-//! all servers of the step do: each marks its contribution to the first fence of the whole namespace that collects data. The host
-//! brings all contributions to all servers, so that all reach the same decision. Fences of the same participants have the same
-//! order on all nodes. A fence that begins before the marked one is over waits for it: otherwise servers that get its
-//! result at different times would choose different algorithms. A fence with a time-out is not marked: a server that gives it up does
-//! not learn the others' decision.
+//! A server of another library uses the tree, and would never enter that ring. So our servers use the ring only when
+//! they know that all servers of the step do: each marks its contribution to the first fence of the whole namespace
+//! that collects data. The host delivers all contributions to all servers, so all reach the same decision. Fences of
+//! the same participants have the same order on all nodes. A fence that begins before the marked one is over waits for
+//! it: otherwise servers that get its result at different times would choose different algorithms. A fence with a time
+//! limit is not marked: a server that gives it up does not learn the others' decision.
 //!
 //! This is for fences of the whole namespace. Fences of some ranks have no common order with the marked one; and if some nodes do
 //! not participate in a fence, Slurm's ring sends to the wrong nodes and never ends (22.05).
@@ -40,7 +40,7 @@ pub(super) enum Agreement {
     /// No fence of the whole namespace has collected data so far.
     #[default]
     Open,
-    /// The first one is under way: the collective of this number.
+    /// The first one has begun: the collective of this number.
     Asked(u64),
     /// All servers request the ring.
     Reached,
@@ -102,8 +102,8 @@ impl Engine {
         }
     }
 
-    /// A fence that collected data is over. If it was the marked one and has brought no agreement, there is none; the fences that waited
-    /// for it go on.
+    /// A fence that collected data is over. If it was the marked one and did not produce an agreement, there is none.
+    /// The fences that waited for it continue.
     pub(super) fn conclude_agreement(&mut self, id: u64, signature: &[Proc]) {
         let Some(state) = step_of(signature).and_then(|nspace| self.nspaces.get_mut(nspace)) else { return };
         if state.agreement == Agreement::Asked(id) {
@@ -132,7 +132,7 @@ fn step_of(signature: &[Proc]) -> Option<&Nspace> {
     }
 }
 
-/// Takes the mark out of a contribution, where it comes first.
+/// Removes the mark from a contribution, if it is the first value.
 fn take_mark(contribution: &mut Contribution) -> Option<Kval> {
     let (_, values) = contribution.ranks.first_mut()?;
     values.first().filter(|kval| kval.key.is(MARK))?;

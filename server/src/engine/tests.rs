@@ -337,7 +337,7 @@ impl Bench {
     }
 }
 
-/// Lets two servers exchange the fence that both have handed up.
+/// Two servers exchange the fence that both have passed to their hosts.
 fn exchange(a: &mut Bench, b: &mut Bench) {
     let all = contributions(a, b);
     a.answer_last(UpcallResult::Data(Status::SUCCESS, all.clone().into()));
@@ -407,7 +407,7 @@ fn shared_env(env: &[(String, OsString)]) -> Vec<&OsStr> {
     ours.map(|(_, value)| value.as_os_str()).collect()
 }
 
-/// A namespace of one process on this node, connected as a peer of its own.
+/// A namespace of one process on this node, connected as a separate peer.
 fn lone_job(bench: &mut Bench, name: &'static str, id: PeerId) -> Proc {
     let proc = Proc::new(Nspace::new(name).unwrap(), Rank(0));
     let infos = [Info::new(keys::NODE_MAP, Value::string(NODES[0])), Info::new(keys::PROC_MAP, Value::string("0"))];
@@ -449,7 +449,7 @@ fn tool(uid: u32) -> (Hello, Transport) {
     (hello, Transport::Tcp { owner: Some(uid) })
 }
 
-/// The same with a name of its own.
+/// The same with its own name.
 fn named_tool(uid: u32, kind: PeerKind, proc: Proc) -> (Hello, Transport) {
     let (hello, transport) = tool(uid);
     (Hello { flag: kind as u8, proc: Some(proc), ..hello }, transport)

@@ -96,8 +96,8 @@ impl Engine {
         Ok(user)
     }
 
-    /// The user of a tool, by proof: the tool presents a secret that only the server's user and root may read, or the kernel tells
-    /// the user of its socket. A claim without proof counts only if the administrator has allowed it.
+    /// The user of a tool, by proof: the tool presents a secret that only the server's user and root may read, or the
+    /// kernel identifies the user of its socket. A claim without proof counts only if the administrator has allowed it.
     fn user_of_tool(&self, transport: Transport, hello: &Hello) -> Result<ToolUser, String> {
         let Transport::Tcp { owner } = transport else {
             return Err("tools come over TCP".into());
@@ -129,7 +129,7 @@ impl Engine {
         let may_read = |uid: u32| uid == 0 || uid == self.config.uid;
         match owner.into_iter().chain([user.0]).find(|uid| !may_read(*uid)) {
             Some(other) => Err(format!("it shows the server's secret as user {other}, who may not know it")),
-            // The secret does not tell which of the two it is.
+            // The secret does not distinguish the server's user from root.
             None => Ok(ToolUser { uid: owner.unwrap_or(self.config.uid), is_root: true }),
         }
     }

@@ -88,8 +88,8 @@ impl Connection {
         }
     }
 
-    /// Reads the available bytes, each time as many as `chunk` or the message under way has room for. Memory grows with the
-    /// received bytes, never with a claimed length.
+    /// Reads the available bytes, each time as many as `chunk` or the partial message has room for. Memory grows with
+    /// the received bytes, never with an announced length.
     pub fn read(&mut self, chunk: &mut Chunk) -> Read {
         let mut total = 0;
         while total < READ_MAX {

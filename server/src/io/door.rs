@@ -19,7 +19,7 @@ const STRANGER_MAX: usize = 16;
 /// Upper limit for all these users together (an eighth of the descriptors if that is less): one person may have many uids, see `subuid(5)`.
 const STRANGERS_MAX: usize = 1024;
 
-/// The uid of a peer; `None` if the kernel does not tell it.
+/// The uid of a peer; `None` if the kernel does not report it.
 type User = Option<u32>;
 
 /// The decision about a new connection.
@@ -61,7 +61,7 @@ pub(super) struct Door {
 }
 
 impl Door {
-    /// Admission for a server with a limit of so many `descriptors`.
+    /// Admission for a server with a limit of `descriptors` descriptors.
     pub fn new(reserve: TcpListener, descriptors: usize) -> Door {
         Door {
             guests: HashMap::new(),

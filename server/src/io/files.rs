@@ -87,7 +87,8 @@ impl Files {
         begun.is_ok()
     }
 
-    /// Drops pending checks, and waits so long for the threads. A thread that a file system blocks ends later and reports no result.
+    /// Drops pending checks, and waits at most `wait` for the threads. A thread that a file system blocks ends later
+    /// and reports no result.
     pub fn close(&self, wait: Duration) {
         let end = Instant::now() + wait;
         let mut looks = self.checks.looks.lock();

@@ -34,7 +34,7 @@ use crate::upcall::Upcall;
 const BURST: usize = 64;
 /// How long a new connection may take for its first message.
 const HELLO_WAIT: Duration = Duration::from_secs(30);
-/// A peer that reads none of its queued bytes for so long is dropped.
+/// A peer that reads none of its queued bytes for this time is disconnected.
 const STUCK_MAX: Duration = Duration::from_secs(300);
 /// Pause of accepting when no descriptor is left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);

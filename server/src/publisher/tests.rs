@@ -57,7 +57,7 @@ fn reply(stream: &mut TcpStream) -> (u32, Status) {
     (head.tag, StatusReply::decode(PLAIN, Version::OURS, &payload).map_or(Status::SUCCESS, |reply| reply.status))
 }
 
-/// A rank puts so much that the publisher's own thread writes it, and enters a fence of its own.
+/// A rank puts enough data that the publisher's own thread writes it, and enters a fence of only itself.
 fn fence(stream: &mut TcpStream, rank: u32, tag: u32) {
     let value = Value::ByteObject(vec![7; 2 * OWN_THREAD_MIN as usize].into());
     let kval = Kval { key: Key::from("large"), value };

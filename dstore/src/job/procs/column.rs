@@ -253,7 +253,7 @@ impl Column {
         Ok(())
     }
 
-    /// Whether no value is there.
+    /// Whether there is no value.
     pub(super) fn is_empty(&self) -> bool {
         self.filled() == 0 && self.apart.is_empty()
     }
@@ -400,7 +400,7 @@ impl FullColumn<'_> {
     }
 }
 
-/// A number, with bits of its type alone, or a text.
+/// A number, with only the bits of its type, or a text.
 struct Plain<'a>(ValueRef<'a>);
 
 impl<'a> Plain<'a> {

@@ -78,7 +78,8 @@ impl Pattern {
         pattern
     }
 
-    /// Adds `count` rows with the same number. Stops where no formula gives the next one. Returns the number of added rows.
+    /// Adds `count` rows with the same number. Stops at the first number that no formula gives. Returns the number of
+    /// added rows.
     fn push_many(&mut self, number: u64, count: u32) -> u32 {
         let mut taken = 0;
         while taken < count && self.push(number) {
@@ -90,7 +91,8 @@ impl Pattern {
         taken
     }
 
-    /// Adds the numbers of the next rows. Stops where no formula gives the next one. Returns the number of added rows.
+    /// Adds the numbers of the next rows. Stops at the first number that no formula gives. Returns the number of added
+    /// rows.
     fn push_all(&mut self, numbers: &[u64]) -> usize {
         let mut rest = numbers;
         loop {

@@ -228,7 +228,7 @@ impl Publisher {
     /// Returns the new count of the directory. A reader that has loaded this count sees the segment.
     ///
     /// # Errors
-    /// A file that could not be written; readers see nothing of it.
+    /// If a file cannot be written. Readers then see no change.
     pub fn publish(&mut self, kind: SegmentKind, segment: &(impl Slices + ?Sized)) -> Result<u64, PublishError> {
         let older = self.live.iter().filter(|other| kind == SegmentKind::Job && other.segment.kind == kind);
         let replaces = older.map(|other| (other.segment.order, other.segment.order)).reduce(|a, b| (a.0, b.1));

@@ -288,7 +288,7 @@ impl Column {
     }
 
     /// The value of the dictionary at `index`, on the fast path.
-    // A function of its own: the look-up of cached values then needs few registers.
+    // A separate function, so that the look-up of cached values needs few registers.
     #[inline(never)]
     fn listed<'a>(&self, bytes: &'a [u8], heap: (usize, usize), index: u64) -> FastValue<'a> {
         let Ok((pos, len)) = self.place(bytes, index) else { return FastValue::NEED_SLOW_PATH };

@@ -356,7 +356,7 @@ fn a_damaged_page_leads_nowhere() {
         let mut bad = good.clone();
         let lies = [0, 1, 2, 6, 7, 1016, 1017, 5000, 4096 * 1016 + 1, u64::MAX, random.next()];
         for _ in 0..=random.below(3) {
-            // Header and entries, a word each time; one round in four leaves the header alone.
+            // Changes single words of header and entries; every fourth round only of entries.
             let words = if round % 4 == 0 { 64..64 + 6 * 8 } else { 0..64 + 8 * 8 };
             let at = 8 * (words.start + random.below(words.end - words.start)) as usize;
             let lie = lies[random.below(lies.len() as u64) as usize];

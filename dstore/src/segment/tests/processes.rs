@@ -159,7 +159,7 @@ fn forking_process() {
     assert!(pid >= 0);
     if pid == 0 {
         drop(publisher);
-        // SAFETY: leaves without running anything of the parent's.
+        // SAFETY: exits without running any code of the parent.
         unsafe { libc::_exit(0) };
     }
     let mut status = 0;

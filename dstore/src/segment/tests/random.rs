@@ -254,7 +254,7 @@ pub(crate) fn modex(seed: u64) -> ModexData {
         if seed.is_multiple_of(3) && index % 4 == 0 {
             data.set(Rank(rank), Key::from(keys::QUALIFIED_VALUE), qualified_values(index)).unwrap();
         }
-        // Long enough to stay where it is when the segment is built.
+        // Long enough that the segment's builder does not copy it.
         if seed.is_multiple_of(4) && index % 16 == 1 {
             let long = Bytes::from(vec![index as u8; Bytes::SHARED_MIN + random.below(500) as usize]);
             data.set(Rank(rank), Key::from("k"), Value::ByteObject(long)).unwrap();

@@ -19,7 +19,7 @@ fn segment(version: u32) -> Vec<u8> {
     let mut data = ModexData::default();
     for rank in 0..3 {
         data.set(Rank(rank), Key::from("version"), Value::Uint32(version)).unwrap();
-        // Long enough to have pages of its own, and to show if a part were of another version.
+        // Long enough to span pages, so that a part of another version would show.
         data.set(Rank(rank), Key::from("block"), Value::ByteObject(version.to_le_bytes().repeat(3000).into())).unwrap();
     }
     build_modex(&nspace(), &data)

@@ -57,7 +57,7 @@ impl Bench {
         self.answer_last(UpcallResult::Op(Status::SUCCESS))
     }
 
-    /// A tool of a user's, with a job of its own name.
+    /// A tool of a user, with a job that has the tool's name.
     fn tool_of(&mut self, id: PeerId, uid: u32) {
         self.register_client(&Proc::new(named("bystander"), Rank(0)), uid, uid + 10, 0);
         let name = Proc::new(named(&format!("tool-{}", id.0)), Rank(0));
@@ -395,7 +395,7 @@ fn the_host_gets_ids_from_the_kernel_or_its_own_registration() {
     bench.ask_as(PeerId(102), Request::Publish { uid: 0, infos: vec![Info::new(keys::GRPID, Value::Uint32(0))] });
     let Some((_, Upcall::Publish { infos, .. })) = bench.upcalls.pop() else { panic!() };
     assert_eq!(user(&infos), (Some(ANN), Some(77)));
-    // Of a tool's user the host may have said no group.
+    // The host may not have named a group of a tool's user.
     bench.engine.config.foreign_tools = true;
     for (uid, gid) in [(ANN, Some(ANN + 10)), (HOST, Some(1000)), (3000, None)] {
         let (hello, transport) = tool(uid);

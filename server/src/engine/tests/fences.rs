@@ -206,7 +206,7 @@ fn a_fence_brings_the_delta_since_the_last_fence_of_its_participants() {
         a.get(0, 1000, 1, key, vec![Info::new(keys::IMMEDIATE, Value::Bool(true))]);
         assert_eq!(a.value(0, 1000, key), Some(Ok(value)));
     }
-    // A host that gives each server its own part alone.
+    // A host that returns to each server only that server's own part.
     b.put(1, 3, "third", 4);
     for tag in [500, 501] {
         b.fence(1, tag, everybody(), collect());

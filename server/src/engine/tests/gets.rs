@@ -194,13 +194,13 @@ fn a_fence_answers_pending_direct_modex_requests() {
     assert_eq!(a.value(0, 22, "other"), Some(Ok(3)));
     a.get(0, 23, 1, "key", Vec::new());
     assert_eq!(a.value(0, 23, "key"), Some(Ok(2)), "none older than the last fence");
-    // Asked for after the fence, it is news.
+    // Requested after the fence, it is a new value.
     a.get(0, 24, 1, "key", vec![Info::new(keys::GET_REFRESH_CACHE, Value::Bool(true))]);
     a.answer_last(packed(&[("key", 4)]));
     assert_eq!(a.value(0, 24, "key"), Some(Ok(4)));
 }
 
-/// Clients from 5.0 on ask so before they look for the value that is to be fresh.
+/// Clients from 5.0 on send this request before they look for the fresh value.
 #[test]
 fn a_refresh_brings_all_that_there_is_by_now() {
     let (mut a, mut b) = (Bench::new(0, 2, 2), Bench::new(1, 2, 2));

@@ -121,7 +121,7 @@ fn group_members_hear_of_departed_and_lost_members() {
     assert_eq!(bench.heard(1), std::slice::from_ref(&left));
     assert_eq!(bench.heard(2), [left, (Status::GROUP_MEMBER_FAILED, proc(1))]);
     assert_eq!((bench.heard(0), bench.heard(3)), (Vec::new(), Vec::new()));
-    // The last one dissolves it alone.
+    // The last member destructs the group alone.
     bench.destruct(2, 12);
     assert_eq!(bench.status(2, 12), Some(Status::SUCCESS));
     bench.request(0, 13, Request::GroupLeave { group: group(), infos: Vec::new() });

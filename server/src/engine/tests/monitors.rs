@@ -296,7 +296,7 @@ fn array(key: &'static str, ty: DataType, items: Vec<Value>) -> Info {
     info(key, Value::DataArray(Box::new(DataArray { ty, items })))
 }
 
-/// All there is to tell of a subject.
+/// Requests all statistics of a subject.
 fn all_of(key: &'static str) -> Info {
     array(key, DataType::INFO, Vec::new())
 }

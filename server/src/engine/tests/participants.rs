@@ -404,7 +404,7 @@ fn with_a_value_of_another_servers_job_come_all_of_that_job() {
         let key = Some(Key::from(key));
         bench.request(0, tag, Request::Get { nspace: other.clone(), rank, infos: Vec::new(), key });
     };
-    // The host answers in this order, in the other one, or does not know the job; or it never says anything of it.
+    // The host answers in this order, in the reverse order, or with an unknown job; or it never answers.
     for (order, expected) in [
         ("job rank", vec![Rank::WILDCARD, Rank(2)]),
         ("rank job", vec![Rank::WILDCARD, Rank(2)]),
@@ -453,7 +453,7 @@ fn with_a_value_of_another_servers_job_come_all_of_that_job() {
     assert_eq!(owners(&mut bench, 0, 30), Some(vec![Rank(2), Rank::WILDCARD]));
 }
 
-/// Its host never says anything of the job: the value comes before the caller's own time is over.
+/// The host never answers about the job: the value still arrives before the caller's own time limit.
 #[test]
 fn a_value_waits_for_its_job_no_longer_than_its_caller_does() {
     let second = Duration::from_secs(1);

@@ -112,7 +112,7 @@ fn the_process_table_has_executables_and_states() {
             other => panic!("{other:?}"),
         })
         .collect();
-    // Connected, ended, lost, not connected yet; and as the host has said.
+    // Connected, ended, lost, not connected yet; and the state that the host reported.
     assert_eq!(states, [6, 20, 55, 1, 62]);
     // Only the host's own process gets the exit code: no release packs it.
     let own = bench.engine.known_of(
@@ -284,7 +284,7 @@ fn unknown_required_attributes_are_refused() {
     let Upcall::Fence { infos, .. } = bench.answer_last(UpcallResult::Op(Status::ERR_NOT_SUPPORTED)) else { panic!() };
     assert!(infos.iter().any(|info| info.key.is("pmix.nobody") && info.flags == InfoFlags::REQUIRED));
     assert_eq!(bench.status(0, 61), Some(Status::ERR_NOT_SUPPORTED));
-    // It has said that it knows it.
+    // The host has declared that it supports this key.
     let known = Regattr { name: None, key: "pmix.nobody".into(), ty: DataType::BOOL, description: Vec::new() };
     bench.engine.register_attributes(CString::new("PMIx_Fence").unwrap(), vec![known]);
     bench.request(0, 62, fence(&here));

@@ -50,7 +50,7 @@ fn slurm_is_asked_as_for_data_once_all_servers_have_said_that_they_do_so() {
     exchange(&mut a, &mut b);
     a.put(0, 3, "k", 7);
     enter(&mut a, &mut b, 11, &everybody(), &collect());
-    // Rank 1 has put nothing; its server says so all the same.
+    // Rank 1 has put nothing; its server marks its contribution nevertheless.
     assert_eq!((contributed(&a), contributed(&b)), (vec![MARK.to_owned(), "k".into()], vec![MARK.to_owned()]));
     exchange(&mut a, &mut b);
     assert_over(&mut a, &mut b, 11);

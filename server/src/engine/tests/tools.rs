@@ -133,7 +133,7 @@ fn tools_need_a_user_with_business_here() {
     let of_tool = Proc::new(Nspace::new("tool").unwrap(), Rank(0));
     assert!(bench.knock(peer(55), named_tool(1000, PeerKind::ToolWithId, of_tool.clone()), name()).is_none());
     assert!(bench.knock(peer(56), named_tool(2000, PeerKind::ToolWithId, of_tool), name()).is_some());
-    // A tool that the host has launched is a client of its own.
+    // A tool that the host has launched is a registered client.
     assert!(bench.knock(peer(57), named_tool(1000, PeerKind::ToolClient, proc(0)), name()).is_none());
     assert!(bench.knock(peer(58), named_tool(2000, PeerKind::ToolClient, proc(0)), name()).is_some());
     assert!(bench.knock(peer(59), named_tool(2000, PeerKind::ToolClient, proc(9)), name()).is_none());
@@ -235,7 +235,7 @@ fn a_proof_is_demanded_where_the_server_is_told_to() {
             assert!(bench.knock(peer(52), showing(uid), name()).is_some(), "user {uid} with");
             bench.lose(52);
         }
-        // One that says that it was launched is root's all the same.
+        // A tool of root that claims to be launched is still a tool of root.
         let launched = named_tool(0, PeerKind::ToolClient, proc(0));
         assert_eq!(bench.knock(peer(53), launched, name()).is_some(), !demands, "launched");
         bench.lose(53);

@@ -43,7 +43,7 @@ impl PageMemory {
     #[inline]
     pub(crate) fn count(&self) -> &AtomicU64 {
         // SAFETY: an aligned word within the mapping, which lives as long as `self`; it is accessed as an atomic only,
-        // by every process. Loads of an atomic in read-only memory are allowed; `PageFile` alone stores.
+        // by every process. Loads of an atomic in read-only memory are allowed; only `PageFile` stores.
         unsafe { &*self.map.as_ptr().add(offset_of!(PageHeader, count)).cast::<AtomicU64>() }
     }
 
