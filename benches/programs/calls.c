@@ -85,7 +85,7 @@ static bool get(pmix_rank_t rank, const char *key, const pmix_info_t *infos, siz
     return true;
 }
 
-/* Where the caller owns the storage or the library owns the value there is nothing to free. */
+/* If the caller owns the storage, or the library owns the value, there is nothing to free. */
 static bool get_in_place(pmix_rank_t rank, const char *key, const pmix_info_t *infos, size_t count, bool is_static, char first)
 {
     static __thread pmix_proc_t proc;
@@ -107,7 +107,7 @@ static bool misses(const char *key)
     return PMIx_Get(&me, key, &optional, 1, &value) == PMIX_ERR_NOT_FOUND;
 }
 
-/* A rank on this node, and one on the next server's; turns go around the keys too. */
+/* A rank on this node, and one on the next server's node. Each turn also takes the next key. */
 static pmix_rank_t local_peer(uint32_t turn) { return me.rank + 1 + turn % peers; }
 static pmix_rank_t remote_peer(uint32_t turn) { return (1 + turn % (servers - 1)) * per_node + turn % clients; }
 static pmix_rank_t any_rank(uint32_t turn) { return turn * 7 % job_size; }
@@ -230,7 +230,7 @@ static void choose_classes(bool is_cold)
     ready_calls = is_cold ? job_size / 8 : job_size * KEYS < 4096 ? job_size * KEYS : 4096;
 }
 
-/* Whether the ranks that it asks of are there. */
+/* Whether the job has the ranks whose values it reads. */
 static bool has_peers(const struct class *class)
 {
     bool needs_servers = class->call == remote_key;
@@ -248,7 +248,7 @@ static bool make_ready(const struct class *class)
     return true;
 }
 
-/* The calls of a name, made ready once; NULL where that fails. */
+/* The calls with a name, prepared once; NULL if that fails. */
 static call_t ready(const char *name)
 {
     static const struct class *last;
@@ -331,7 +331,7 @@ static void check(uint32_t calls)
 {
     static const char *const of_ranks[] = { PMIX_RANK, PMIX_APPNUM, PMIX_GLOBAL_RANK, PMIX_APP_RANK, PMIX_LOCAL_RANK,
                                             PMIX_NODE_RANK, PMIX_NODEID, PMIX_HOSTNAME, "no.such.key" };
-    /* A process's own values are in no segment, and are served under PMIX_OPTIONAL, too. */
+    /* A process's own values are in no segment, but a Get with PMIX_OPTIONAL finds them, too. */
     pmix_proc_t self = me;
     self.rank = PMIX_RANK_INVALID;
     pmix_value_t *own;
@@ -346,7 +346,7 @@ static void check(uint32_t calls)
     uint64_t state = 1;
     for (uint32_t call = 0; call < calls; call++) {
         state = state * 6364136223846793005 + 1442695040888963407;
-        /* Now and then a rank that there is not. */
+        /* Sometimes a rank that does not exist. */
         pmix_proc_t proc = me;
         proc.rank = (uint32_t) ((state >> 33) * ((uint64_t) job_size + job_size / 16) >> 31);
         int which = call % (sizeof(of_ranks) / sizeof(of_ranks[0]));
@@ -428,7 +428,7 @@ int main(int argc, char **argv)
     }
     const char *rank = getenv("PMIX_RANK");
     if (cpu >= 0 && rank != NULL && strcmp(rank, "0") == 0) {
-        /* With the threads that the library begins: across processors they take several times as long. */
+        /* This binds the library's threads, too: across processors the calls take several times as long. */
         cpu_set_t set;
         CPU_ZERO(&set);
         CPU_SET(cpu, &set);

@@ -1,7 +1,7 @@
 /* The clock of all these programs. */
 #include <time.h>
 
-/* Nanoseconds since some moment that all processes of the machine share. */
+/* Nanoseconds since a fixed time, the same in all processes of the machine. */
 static inline double now(void)
 {
     struct timespec at;

@@ -83,7 +83,7 @@ static void write_all(int fd, const void *bytes, size_t len)
     }
 }
 
-/* False where the other end is closed. */
+/* False if the other end is closed. */
 static bool read_all(int fd, void *bytes, size_t len)
 {
     for (size_t done = 0; done < len;) {
@@ -141,18 +141,18 @@ static pmix_status_t connected(const pmix_proc_t *proc, void *object, pmix_op_cb
     return PMIX_OPERATION_SUCCEEDED;
 }
 
-/* The fence that is under way; the program's ranks have one at a time. */
+/* The current fence; the program's ranks have one at a time. */
 static struct {
     pmix_modex_cbfunc_t cbfunc;
     void *cbdata;
     char *data;
 } fence;
 
-/* Where contributions to a fence lie: positions in the shared memory. */
+/* The positions of a fence's contributions in the shared memory. */
 struct positions {
     uint64_t own, own_len, all, all_len;
 };
-/* Fences take turns in so many parts: of the one before somebody may still read. */
+/* Fences use this many parts in turn: a server may still read the contributions of the previous fence. */
 enum { PARTS = 4 };
 static const size_t part_len = (size_t) 1 << 30;
 static char *exchanged;
@@ -399,7 +399,7 @@ static double processor_time(void)
     return sum;
 }
 
-/* Another user's process, which has so many connections to this server that say nothing. */
+/* Another user's process, with this many idle connections to this server. */
 __attribute__((noinline)) static pid_t hold_idle(const pmix_proc_t *proc)
 {
     const uid_t nobody = 65534;
@@ -432,7 +432,7 @@ __attribute__((noinline)) static pid_t hold_idle(const pmix_proc_t *proc)
                 _exit(1);
             }
         }
-        /* Idle ones are meant, not ones that come: the server has had time for them. */
+        /* Give the server time to accept the connections, so that they are idle. */
         struct timespec settle = { 0, 500 * 1000 * 1000 };
         nanosleep(&settle, NULL);
         write_all(ready[1], "", 1);
@@ -535,7 +535,7 @@ static int serve(void)
         waitpid(holder, NULL, 0);
     }
     report("processor", (processor_time() - spent) * 1e3, "ms");
-    /* The rest of it comes when clients do. */
+    /* Measured here, because the server allocates a part of it when clients connect. */
     report("memory", private_memory() - before, "KiB");
     nftw(tmpdir, add_file, 8, FTW_PHYS);
     report("stored", stored, "B");
@@ -553,7 +553,7 @@ static int serve(void)
 
 /* ---- the process that starts the servers -------------------------------------------------------------------------- */
 
-/* Tells the servers where their contributions belong, and when all are there. */
+/* Assigns the positions of the servers' contributions, and reports when all are stored. */
 static void carry_fences(int fds[])
 {
     struct positions *places = need(calloc(servers, sizeof(*places)));

@@ -64,7 +64,7 @@ static slot_t *find(uint32_t rank, const char *key)
     }
 }
 
-/* In a file, as a program has it that shares it with others. */
+/* In a file, as in a program that shares it with others. */
 static void *mapped(size_t len)
 {
     int fd = memfd_create("limit", 0);
@@ -80,11 +80,11 @@ static void *mapped(size_t len)
     return at;
 }
 
-/* Each thread's own. */
+/* One for each thread. */
 static __thread volatile uint64_t sink;
 static __thread uint32_t drawn = 1;
 
-/* The next entry asked for; `read` is of the value before, and 0. */
+/* The next requested entry; `read` is 0, and depends on the previous value. */
 static slot_t *next_slot(uint64_t read)
 {
     drawn = (drawn + (uint32_t) read) * 1664525 + 1013904223;
@@ -236,7 +236,7 @@ int main(int argc, char **argv)
             strcpy(slot->key, keys[key]);
         }
     }
-    /* One cycle through all of them, which no prefetcher foresees. */
+    /* One cycle through all entries, which no prefetcher predicts. */
     for (uint64_t i = 0; i < COLD; i++) {
         uint64_t to = (i * 1664525 + 1013904223) % COLD;
         memcpy(cold + i * VALUE_LEN, &to, sizeof(to));

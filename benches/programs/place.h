@@ -1,4 +1,4 @@
-/* Where the ranks of the synthetic job run: the same in each process, without a word between them.
+/* The placement of the synthetic job's ranks: each process computes the same one, without communication.
  *
  * Ranks are numbered node by node, or scattered over the nodes, so that no rule gives the node of a rank. Rank 0 is always the first one
  * of the first node, and the local ranks of a node are in the order of its ranks.
@@ -13,7 +13,7 @@ struct place {
 /* The places of all ranks, if they are scattered. */
 static struct place *scattered;
 
-/* False where there is no memory. */
+/* False if memory cannot be allocated. */
 static inline int scatter(uint32_t nodes, uint32_t per_node)
 {
     uint32_t size = nodes * per_node;
@@ -26,7 +26,7 @@ static inline int scatter(uint32_t nodes, uint32_t per_node)
         scattered[rank].node = rank / per_node;
     }
     uint64_t state = 1;
-    /* All but rank 0 are shuffled. */
+    /* Shuffles all ranks except rank 0. */
     for (uint32_t left = size - 1; left > 1; left--) {
         state = state * 6364136223846793005 + 1442695040888963407;
         uint32_t other = 1 + (uint32_t) ((state >> 33) * left >> 31), node = scattered[left].node;

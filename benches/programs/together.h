@@ -56,7 +56,7 @@ static void *be_one_of_two(void *arg)
     return NULL;
 }
 
-/* Prints: threads NAME TIMES, the median of so many turns; TIMES is 2 where neither thread is slower beside the other. */
+/* Prints: threads NAME TIMES, the median of the turns; TIMES is 2 if neither thread slows the other. */
 static inline bool measure_together(const char *name, call_t call, int turns)
 {
     static double times[TOGETHER_MAX];

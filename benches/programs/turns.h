@@ -5,7 +5,7 @@
  *
  *   turn NAME NS...      nanoseconds for one call, of each batch
  *
- * or "missing NAME" where a call has failed. End of input ends the program.
+ * or "missing NAME" if a call has failed. End of input ends the program.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,7 +16,7 @@
 
 enum { BATCH = 64, BATCHES_MAX = 4096 };
 
-/* Makes one call; false where it has failed. */
+/* Makes one call; false if it has failed. */
 typedef bool (*call_t)(uint32_t turn);
 
 static inline int compare_times(const void *a, const void *b)
@@ -25,7 +25,7 @@ static inline int compare_times(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Time of one call for each batch; false where a call has failed. */
+/* The time of one call for each batch; false if a call has failed. */
 static inline bool time_batches(call_t call, int batches, double *times)
 {
     static uint32_t turn;
@@ -41,7 +41,7 @@ static inline bool time_batches(call_t call, int batches, double *times)
     return true;
 }
 
-/* Serves turns. `named` returns the calls of a name, or NULL where they fail. */
+/* Serves turns. `named` returns the calls with a name, or NULL if they fail. */
 static inline void take_turns(call_t (*named)(const char *name))
 {
     static double times[BATCHES_MAX];

@@ -90,7 +90,7 @@ static void barrier(void)
     }
 }
 
-/* Says when the copy began and ended. */
+/* Prints the times at which the copy began and ended. */
 static void copy(size_t len, double begun)
 {
     char *from = malloc(len);
@@ -105,7 +105,7 @@ static void copy(size_t len, double begun)
         fail("malloc", PMIX_ERR_NOMEM);
     }
     memcpy(to, from, len);
-    /* So that the compiler leaves it. */
+    /* Keeps the compiler from removing the copy. */
     __asm__ volatile("" : : "r"(to) : "memory");
     printf("copy %.3f %.3f\n", (start - begun) / 1e6, (now() - begun) / 1e6);
     free(to);
@@ -150,7 +150,7 @@ int main(int argc, char **argv)
             return 64;
         }
     }
-    /* Line by line: other ranks say something as well. */
+    /* Write whole lines: other ranks print, too. */
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
     double begun = atof(getenv("BENCH_BEGUN"));
     long memory = is_counted ? private_memory() : 0;
@@ -172,7 +172,7 @@ int main(int argc, char **argv)
     memory = is_counted ? private_memory() - memory : 0;
     uint32_t servers = atoi(getenv("BENCH_SERVERS")), clients = atoi(getenv("BENCH_CLIENTS"));
     if (peers) {
-        /* Ranks are numbered node by node, and only so many of each node run. */
+        /* Ranks are numbered node by node, and only the first ones of each node run. */
         uint32_t per_node = atoi(getenv("BENCH_PER_NODE"));
         start = now();
         for (uint32_t server = 0; server < servers; server++) {
