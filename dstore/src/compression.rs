@@ -49,7 +49,7 @@ impl Write for Growing {
 /// Expands the output of [`compress`], or of another library on a machine with the same byte order.
 ///
 /// # Errors
-/// `UNPACK_FAILURE` where the bytes are corrupt, expand to another length than claimed, or claim more than a zlib stream of their
+/// `UNPACK_FAILURE` if the bytes are corrupt, expand to another length than claimed, or claim more than a zlib stream of their
 /// size can hold or more than 256 MiB; `NOMEM`.
 pub fn decompress(bytes: &[u8]) -> Result<Vec<u8>> {
     decompress_within(bytes, EXPANDED_LEN_MAX)

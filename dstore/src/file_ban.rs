@@ -11,7 +11,7 @@ thread_local! {
     static BANS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
 
-/// While it lives, file system calls of this thread panic in debug builds.
+/// While it exists, file system calls of this thread panic in debug builds.
 #[derive(Debug)]
 pub struct FileBan(PhantomData<*const ()>);
 
@@ -36,7 +36,7 @@ impl Drop for FileBan {
 /// Called by each function that makes a system call on a file.
 ///
 /// # Panics
-/// In debug builds, where the calling thread has a [`FileBan`].
+/// In debug builds, if the calling thread has a [`FileBan`].
 #[inline]
 #[track_caller]
 pub fn check() {

@@ -71,7 +71,7 @@ impl Config {
     /// Reads the settings.
     ///
     /// # Errors
-    /// `BAD_PARAM` where a namespace is too long or a directory is not text.
+    /// `BAD_PARAM` if a namespace is too long or a directory is not text.
     pub fn read(infos: &[Info]) -> Result<Config> {
         let find = |key: &str| Info::find(infos, key);
         let text = |key: &str| -> Result<Option<String>> {

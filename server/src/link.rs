@@ -158,7 +158,7 @@ impl Link for OwnLink {
             Some(inner) => inner.later(task).err(),
             None => Some(task),
         };
-        // The server has ended: the callback still has to come, and there is only this thread left.
+        // The server has ended and has no thread any more. The callback must still run, so start a thread for it.
         left.into_iter().for_each(|task| drop(thread::Builder::new().name("pmix-callback".into()).spawn(task)));
     }
 

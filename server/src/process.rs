@@ -77,7 +77,7 @@ pub fn finalize() -> Result<()> {
 /// Makes the tool `me` a server.
 ///
 /// # Errors
-/// `EXISTS` where the process is a server already; as [`Server::init`].
+/// `EXISTS` if the process is a server already; as [`Server::init`].
 pub fn begin_for_tool(host: Arc<dyn Host>, me: &Proc) -> Result<()> {
     let mut running = RUNNING.write();
     if running.is_some() {

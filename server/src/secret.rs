@@ -12,7 +12,7 @@ impl Secret {
     /// A new secret from the kernel, for which no descriptor is needed.
     ///
     /// # Errors
-    /// `ERROR` where the kernel gives no random bytes.
+    /// `ERROR` if the kernel gives no random bytes.
     pub fn new() -> Result<Secret> {
         let mut bytes = [0; 32];
         getrandom::fill(&mut bytes).map_err(|_| Status::ERROR)?;

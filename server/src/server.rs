@@ -160,7 +160,7 @@ impl Inner {
         }
     }
 
-    /// A callback that does not come before the call in which this is made is over.
+    /// Wraps a callback so that it does not run before the current call has returned.
     fn after_call(self: &Arc<Inner>, callback: impl FnOnce() + Send + 'static) -> Task {
         let Some(returned) = Returned::of_this_call() else { return Box::new(callback) };
         let inner = Arc::downgrade(self);

@@ -79,7 +79,7 @@ impl Contribution {
     /// The contribution in the form of its field `form`.
     ///
     /// # Errors
-    /// `BAD_PARAM` where an origin does not fit the form; `UNKNOWN_DATA_TYPE` if the encoder does not know a value's
+    /// `BAD_PARAM` if an origin does not fit the form; `UNKNOWN_DATA_TYPE` if the encoder does not know a value's
     /// type.
     pub fn encode_again(&self, dialect: Dialect) -> Result<Vec<u8>> {
         match self.form {

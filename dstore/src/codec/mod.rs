@@ -42,7 +42,7 @@ pub fn pack_stored(value: &Value) -> Result<Vec<u8>> {
 /// The inverse of [`pack_stored`].
 ///
 /// # Errors
-/// `UNPACK_FAILURE`, `UNPACK_READ_PAST_END_OF_BUFFER` or `UNKNOWN_DATA_TYPE` where the bytes are not exactly the packed form of
+/// `UNPACK_FAILURE`, `UNPACK_READ_PAST_END_OF_BUFFER` or `UNKNOWN_DATA_TYPE` if the bytes are not exactly the packed form of
 /// one value of this type.
 pub fn unpack_stored(ty: DataType, bytes: &[u8]) -> Result<Value> {
     let mut unpacker = Unpacker::new(Dialect::STORED, bytes);

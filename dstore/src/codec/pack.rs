@@ -97,7 +97,7 @@ impl Packer {
     /// One operation with any number of values of one type.
     ///
     /// # Errors
-    /// `TYPE_MISMATCH` where a value has another type; `UNKNOWN_DATA_TYPE` where the encoder does not know the type or
+    /// `TYPE_MISMATCH` if a value has another type; `UNKNOWN_DATA_TYPE` if the encoder does not know the type or
     /// one inside it; `PACK_FAILURE` for lengths or depths that cannot be packed.
     pub fn pack(&mut self, ty: DataType, values: &[Value]) -> Result<()> {
         self.op(ty, values.len(), |packer| packer.put_items(ty, values, DEPTH_MAX))

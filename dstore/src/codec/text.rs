@@ -24,7 +24,7 @@ pub(super) fn from_float(number: f32) -> String {
     if fixed.parse() == Ok(number) { fixed } else { format!("{number:e}") }
 }
 
-/// Parses a number; `None` where the text is not one.
+/// Parses a number; `None` if the text is not one.
 pub(super) fn to_double(text: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(text).ok()?.trim();
     match text {

@@ -77,7 +77,7 @@ impl<'a> Unpacker<'a> {
     /// One operation with `count` values of a type.
     ///
     /// # Errors
-    /// `UNPACK_READ_PAST_END_OF_BUFFER` where the bytes end too early; `TYPE_MISMATCH` where a described buffer holds
+    /// `UNPACK_READ_PAST_END_OF_BUFFER` if the bytes end too early; `TYPE_MISMATCH` if a described buffer holds
     /// something else; `UNKNOWN_DATA_TYPE` for types that this library cannot read; otherwise `UNPACK_FAILURE`.
     pub fn unpack(&mut self, ty: DataType, count: usize) -> Result<Vec<Value>> {
         self.head(ty, count)?;

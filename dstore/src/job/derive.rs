@@ -1,4 +1,4 @@
-//! Derives values from other registered data, where the host did not register them.
+//! Derives values that the host did not register from other registered data.
 //!
 //! A derived value has the standard's type. Locality and cpusets are never derived: only the host knows the binding. Derived
 //! values are recorded as derived, so that they can be derived again when the host registers more.

@@ -118,7 +118,7 @@ impl JobData {
         values.into_iter().flatten().map(|(key, value)| (key, value.into())).collect()
     }
 
-    /// Number of processes: `PMIX_JOB_SIZE` where known, otherwise the number of ranks up to the highest with a value.
+    /// Number of processes: `PMIX_JOB_SIZE` if known, otherwise the number of ranks up to the highest with a value.
     pub fn size(&self) -> u32 {
         let registered = self.job.get(crate::model::keys::JOB_SIZE.as_bytes()).and_then(Value::as_u32);
         registered.unwrap_or_else(|| self.procs.rows())

@@ -41,7 +41,7 @@ const REGEX2_RAW: &CStr = c"raw";
 /// A map that is in this form already is returned as it is. Takes time in proportion to its length.
 ///
 /// # Errors
-/// `BAD_PARAM` where the map holds a NUL.
+/// `BAD_PARAM` if the map holds a NUL.
 pub fn generate_regex(nodes: &[u8]) -> Result<Vec<u8>> {
     raw_form(nodes)
 }
@@ -56,7 +56,7 @@ const LISTED_MAX: usize = 4096;
 /// refuse it.
 ///
 /// # Errors
-/// `BAD_PARAM` where the map holds a NUL; `NOMEM`.
+/// `BAD_PARAM` if the map holds a NUL; `NOMEM`.
 pub fn generate_ppn(ppn: &[u8]) -> Result<Vec<u8>> {
     let has_ranges = ppn.contains(&b'-');
     if (has_ranges || ppn.len() > LISTED_MAX)
@@ -96,7 +96,7 @@ pub fn generate_regex2(list: &CStr) -> Result<(Option<CString>, Vec<u8>)> {
 /// and a zlib stream.
 ///
 /// # Errors
-/// `BAD_PARAM` where the bytes are corrupt; `NOT_SUPPORTED` for another encoding; `NOMEM`.
+/// `BAD_PARAM` if the bytes are corrupt; `NOT_SUPPORTED` for another encoding; `NOMEM`.
 pub fn parse_regex2(ty: Option<&CStr>, bytes: &[u8]) -> Result<Vec<u8>> {
     match ty {
         Some(ty) if ty == REGEX2_RAW => match CStr::from_bytes_until_nul(bytes) {
@@ -111,7 +111,7 @@ pub fn parse_regex2(ty: Option<&CStr>, bytes: &[u8]) -> Result<Vec<u8>> {
 /// The names of a node map in any form, in their order, without NULs. An empty map has no names.
 ///
 /// # Errors
-/// `BAD_PARAM` where the map is malformed or expands to more than [`NODE_COUNT_MAX`] names or [`NODE_BYTES_MAX`] bytes.
+/// `BAD_PARAM` if the map is malformed or expands to more than [`NODE_COUNT_MAX`] names or [`NODE_BYTES_MAX`] bytes.
 pub fn parse_nodes(map: &[u8]) -> Result<Vec<Vec<u8>>> {
     match plain(map)? {
         Form::Native(body) => nodes::parse_native(&body),
@@ -124,7 +124,7 @@ pub fn parse_nodes(map: &[u8]) -> Result<Vec<Vec<u8>>> {
 /// A node without ranks has an empty list; an empty map has no nodes.
 ///
 /// # Errors
-/// `BAD_PARAM` where the map is malformed, names a rank that no process can have, or expands to more than
+/// `BAD_PARAM` if the map is malformed, names a rank that no process can have, or expands to more than
 /// [`RANK_COUNT_MAX`] ranks.
 pub fn parse_ppn(map: &[u8]) -> Result<Vec<Vec<u32>>> {
     match plain(map)? {

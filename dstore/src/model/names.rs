@@ -225,7 +225,7 @@ impl Key {
 /// A key from a constant of [`keys`](super::keys), or another literal.
 ///
 /// # Panics
-/// Where the literal is longer than 511 bytes or holds a NUL.
+/// If the literal is longer than 511 bytes or contains a NUL.
 impl From<&'static str> for Key {
     fn from(name: &'static str) -> Key {
         match check(name.as_bytes(), KEY_LEN_MAX) {

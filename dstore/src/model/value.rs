@@ -734,7 +734,7 @@ impl Scope {
         Scope::of_readers(self.is_local() || other.is_local(), self.is_remote() || other.is_remote()).unwrap_or(self)
     }
 
-    /// The scope of the remaining readers after a deletion from the scope `deleted`; `None` where only the process itself
+    /// The scope of the remaining readers after a deletion from the scope `deleted`; `None` if only the process itself
     /// remains.
     pub fn without(self, deleted: Scope) -> Option<Scope> {
         Scope::of_readers(self.is_local() && !deleted.is_local(), self.is_remote() && !deleted.is_remote())

@@ -292,7 +292,7 @@ impl Engine {
     pub(super) fn all_local(&self, signature: &[Proc]) -> bool {
         signature.iter().all(|proc| match self.nspaces.get(&proc.nspace) {
             None => false,
-            // Nothing at all is known of how large some jobs of other servers are.
+            // The size of some jobs of other servers is unknown.
             Some(state) if state.local_size() == 0 => false,
             Some(state) if proc.rank == Rank::WILDCARD => state.job.size() as usize == state.local_size(),
             Some(state) => state.is_local(proc.rank) || self.runs_here(state, proc.rank),
@@ -626,7 +626,8 @@ impl Engine {
             .collect();
         for id in concerned {
             let Some(collective) = self.collectives.get_mut(&id) else { continue };
-            // The host may report its end before the connection is closed: its arrival must not count in place of one that is still to come.
+            // The host may report the process's end before its connection is closed: its arrival must not count in
+            // place of a later one.
             let withdrawn: Vec<Arrival> = collective.arrived.extract_if(.., |arrival| arrival.proc == *gone).collect();
             collective.present.remove(gone);
             let is_empty = collective.arrived.is_empty();

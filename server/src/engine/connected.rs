@@ -72,7 +72,7 @@ impl Engine {
         set.procs == procs || self.each_named(&set.procs) == self.each_named(procs)
     }
 
-    /// The processes themselves, where the size of their job is known.
+    /// The processes, with wildcard ranks expanded if the size of the job is known.
     fn each_named(&self, procs: &[Proc]) -> Vec<Proc> {
         let mut each = self.each_one(procs.to_vec());
         each.sort();

@@ -285,7 +285,8 @@ impl Engine {
         }
     }
 
-    /// The process that an event comes from, unless it is the server or the host; and the connection that does not get the event.
+    /// The process that sent an event, unless it is the server or the host; and the connection that does not get the
+    /// event.
     fn sender(&self, from: Sender) -> (Option<Actor>, Option<PeerId>) {
         match from {
             Sender::Server => (None, None),

@@ -133,9 +133,9 @@ impl Engine {
         self.resolve_get(proc, get, true, now);
     }
 
-    /// A client requests all present values of a process, before it looks for a fresh one. For a process of another node that has
-    /// committed before, the host is asked; otherwise the values in this server are all there are, and the client's Get, which
-    /// follows, waits for more.
+    /// A client requests all present values of a process, before it looks for a fresh one. For a process of another
+    /// node that has committed before, the server asks the host. Otherwise this server has all values, and the client's
+    /// Get, which follows, waits for more.
     pub(super) fn refresh(&mut self, peer: PeerId, tag: u32, proc: Proc, now: Instant) {
         self.stats.gets += 1;
         let state = self.nspaces.get(&proc.nspace);

@@ -382,7 +382,7 @@ impl Ledger {
     }
 }
 
-/// Bytes that a value has, as far as that is known without packing it.
+/// The approximate bytes of a value, without packing it.
 fn weight_of(value: &Value) -> u64 {
     let len = match ValueRef::from(value) {
         ValueRef::Str(text) => text.map_or(0, |text| text.count_bytes()),

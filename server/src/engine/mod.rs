@@ -169,7 +169,8 @@ pub(crate) struct Engine {
     deadlines: HashMap<u64, Instant>,
     /// By connect, not yet ended by disconnect.
     connected: Vec<connected::Connected>,
-    /// Processes that have finalized, how often they had by then, and when they are no longer expected back.
+    /// Processes that have finalized, with the number of their finalizes, and the time after which they are not
+    /// expected back.
     farewells: VecDeque<(Instant, Proc, u32)>,
     gets: get::Waiting,
     events: EventCache,

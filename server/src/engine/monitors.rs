@@ -245,7 +245,7 @@ impl Monitors {
 }
 
 impl Engine {
-    /// A process requests a monitor: the host is asked first.
+    /// A process requests a monitor. The host gets the request first.
     pub(super) fn monitor(
         &mut self,
         id: PeerId,

@@ -66,7 +66,7 @@ impl LocalClient {
 #[derive(Clone, Copy)]
 pub(super) struct Guest {
     uid: u32,
-    /// The host has let it in. Where a host is not asked of tools, no registration can mean it.
+    /// The host has admitted the tool. A host without an upcall for tools cannot mean it with a registration.
     is_known: bool,
 }
 

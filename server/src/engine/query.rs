@@ -270,7 +270,7 @@ impl Engine {
         jobs.into_iter()
     }
 
-    /// The job that is asked about, or the asker's own.
+    /// The queried job, or the requester's own.
     fn job_about<'a>(&'a self, about: &'a About, asker: &'a Actor) -> Result<(&'a Nspace, &'a NspaceState), Status> {
         let nspace = about.nspace.as_ref().unwrap_or(&asker.proc.nspace);
         let state = self.nspaces.get(nspace).filter(|state| !state.foreign || state.job.size() > 0);
@@ -278,7 +278,7 @@ impl Engine {
         state.map(|state| (nspace, state)).ok_or(Status::ERR_INVALID_NAMESPACE)
     }
 
-    /// The jobs that are asked about: the one named, or all.
+    /// The queried jobs: the one named, or all.
     fn jobs_about<'a>(
         &'a self,
         about: &'a About,
@@ -290,7 +290,7 @@ impl Engine {
         }
     }
 
-    /// The ranks of a job on the nodes that are asked about, on each node named once; on this one where none is.
+    /// The ranks of a job on the queried nodes; on this node if none is named.
     fn ranks_on(&self, about: &About, state: &NspaceState) -> Result<BTreeSet<Rank>, Status> {
         let mut ranks = BTreeSet::new();
         for row in about.rows(&*state.job, self.config.hostname.as_bytes()) {

@@ -246,7 +246,7 @@ fn targets_of(request: &Request) -> Vec<&Proc> {
         Request::Monitor { monitor, directives, .. } => {
             monitor.value.iter_procs().chain(directives.iter().flat_map(|info| info.value.iter_procs())).collect()
         }
-        // Debuggers' daemons are started where the processes are that they are for.
+        // Debugger daemons are started on the nodes of the processes that they debug.
         Request::Spawn { infos, apps } => {
             let all = infos.iter().chain(apps.iter().flat_map(|app| &app.infos));
             all.filter(|info| info.key.is(keys::DEBUG_TARGET)).flat_map(|info| info.value.iter_procs()).collect()

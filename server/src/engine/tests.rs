@@ -495,7 +495,7 @@ fn group() -> Option<CString> {
 }
 
 impl Bench {
-    /// The reply to a query of one key by rank 0, or the status where the host is to answer.
+    /// The reply to rank 0's query of one key. The host, if it gets the query, gives `answer`.
     fn asked(&mut self, key: &str, qualifiers: Vec<Info>, answer: UpcallResult) -> (Status, Vec<Info>) {
         let query = Query { keys: vec![CString::new(key).unwrap()], qualifiers };
         self.request(0, 60, Request::Query { queries: vec![query] });

@@ -490,7 +490,7 @@ impl Loop {
     fn perform(&mut self) {
         loop {
             let outputs = self.inner.engine.lock().take_outputs();
-            // First, because a thread's next call must come after it.
+            // Run these first: they must run before the outputs of the thread's next call.
             self.inner.run_held();
             if outputs.is_empty() {
                 return;

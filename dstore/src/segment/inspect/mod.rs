@@ -171,7 +171,7 @@ fn rank_report(reader: &ModexReader, rank: Rank, options: &InspectOptions) -> Re
 /// Reports on the directory of a namespace, with a report on each live segment.
 ///
 /// # Errors
-/// Where the directory or its first page cannot be read.
+/// If the directory or its first page cannot be read.
 pub fn inspect_directory(path: &Path, options: &InspectOptions) -> std::io::Result<Report> {
     let mut report = Report::map();
     let first = read_file(&path.join(page_name(0)))?;

@@ -104,7 +104,7 @@ impl CheckedSegment {
     }
 }
 
-/// The checked part of a segment or, where `judge` lets its error pass, an empty one.
+/// The checked part of a segment or, if `judge` accepts its error, an empty one.
 pub(crate) fn or_empty<T: Default>(
     checked: Result<T, SegmentError>,
     judge: &mut dyn FnMut(SegmentError) -> Result<(), SegmentError>,
@@ -118,7 +118,7 @@ pub(crate) fn or_empty<T: Default>(
 /// The variable value of `len` bytes at `pos`.
 ///
 /// # Errors
-/// It does not lie in the region, or is not a value of its type.
+/// If it is not within the region, or not a value of its type.
 #[inline(always)]
 pub(crate) fn payload(bytes: &[u8], ty: DataType, pos: u64, len: u32) -> Read<ValueRef<'_>> {
     if ty == DataType::STRING {

@@ -211,7 +211,7 @@ fn random_bytes_stay_inside_the_segment() {
     }
 }
 
-/// Where the bytes of a segment are that no check covers: the values themselves.
+/// The extent of a segment's bytes that no check covers: the values themselves.
 fn values_of(bytes: &[u8]) -> Extent {
     let segment = CheckedSegment::open(Box::new(HeapRegion::new(bytes))).expect("a segment");
     match segment.toc::<ArchivedModexToc>(SegmentKind::Modex) {

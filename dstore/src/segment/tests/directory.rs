@@ -450,7 +450,7 @@ fn damage_under_a_reader_is_noticed() {
         let bytes = std::fs::read(&path).expect("the segment");
         let at = offset + bytes.windows(near.len()).position(|window| window == near).expect("it is there");
         let file = std::fs::OpenOptions::new().write(true).open(&path);
-        // Not where we are not root: the files may not be written.
+        // Only root may write the files.
         let Ok(file) = file else { return false };
         std::os::unix::fs::FileExt::write_at(&file, &[bytes[at] ^ 1], at as u64).expect("room");
         true

@@ -52,7 +52,7 @@ fn assert_rows_same(job: &JobData, reader: &JobReader) {
     for key in key_pool() {
         for realm in Realm::ALL {
             for row in 0..rows[realm as usize] {
-                // Applications have other rows here than in the heap, where the number itself is the row.
+                // A segment has row indices for applications; in the heap the application's number is the row.
                 let heap_row = if realm == Realm::App { appnums[row as usize] } else { row };
                 let expected = job.value(realm, heap_row, KeyRef::from(&key));
                 let found = reader.find_key(&KeyRef::from(&key)).and_then(|(id, realms)| {

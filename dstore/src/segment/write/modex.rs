@@ -441,7 +441,7 @@ impl Plan<'_> {
         Ok(())
     }
 
-    /// Writes where the record of a rank is.
+    /// Writes the location of a rank's record.
     fn write_location(&self, writer: &mut Writer, index: usize, pos: u64, len: u64) {
         write_location(writer, (pos, len as u32, self.shape_of[index], self.ranks[index][0].rank));
     }

@@ -230,7 +230,7 @@ fn the_host_decides_access_to_unknown_jobs() {
         let data = blob::encode_modex(EXCHANGE, kvals.iter().map(|kval| (&kval.key, &kval.value))).unwrap();
         let answer = if id == BOBS { Status::SUCCESS } else { Status::ERR_NO_PERMISSIONS };
         let asked = bench.answer_last(UpcallResult::Data(answer, data.into()));
-        // The data of the job, which are asked for with the first value.
+        // The data of the job, which the server requests together with the first value.
         let of_job = (id == BOBS).then(|| bench.answer_last(UpcallResult::Op(Status::ERR_NOT_FOUND)));
         if let Some(Upcall::DirectModex { infos, .. }) = &of_job {
             assert_eq!(Info::find(infos, keys::USERID), Some(&Value::Uint32(BOB)));
@@ -270,7 +270,7 @@ fn output_goes_to_its_users() {
     let mut bench = Bench::of_two();
     bench.tool_of(TOOL, BOB);
     bench.say(proc(0), "early");
-    // All output that there is, and that of a job which is to come.
+    // The output of all processes, and of a future job.
     for wanted in [Proc::new(named(""), Rank::WILDCARD), Proc::new(named("later"), Rank::WILDCARD)] {
         bench.ask_as(TOOL, pull(wanted));
         let Upcall::IofPull { infos, .. } = bench.answer_last(UpcallResult::Op(Status::SUCCESS)) else { panic!() };
@@ -563,7 +563,7 @@ fn a_client_has_its_name_for_itself() {
     assert!(!bench.engine.nspaces[&next(0).nspace].users.contains(&BOB));
 }
 
-/// The host registers the job while it is asked of the tool.
+/// The host registers the job while the upcall about the tool is pending.
 #[test]
 fn a_name_is_looked_at_again_when_the_host_has_answered() {
     for is_client in [false, true] {

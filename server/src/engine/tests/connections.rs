@@ -219,7 +219,7 @@ fn a_users_standing_follows_the_processes_that_are_to_come() {
     assert_eq!(bench.engine.standing(Some(2000)), expects(2));
     bench.register_client(&proc(1), 3000, 3000, 0);
     assert_eq!([Some(2000), Some(3000)].map(|user| bench.engine.standing(user)), [expects(1), expects(1)]);
-    // Where the kernel can't be asked they are all one.
+    // Without the kernel's answer all users count as one.
     assert_eq!(bench.engine.standing(None), expects(2));
     bench.engine.deregister_client(&proc(2));
     assert_eq!(bench.engine.standing(Some(2000)), expects(0));

@@ -16,7 +16,7 @@ fn info(key: &'static str, value: Value) -> Info {
 }
 
 impl Bench {
-    /// Asks for something to be watched, where the host leaves it to the library; the status in the reply.
+    /// Requests a monitor; the host leaves it to the library. Returns the status in the reply.
     fn monitor(&mut self, rank: u32, tag: u32, monitor: Info, code: Status, directives: Vec<Info>) -> Status {
         self.request(rank, tag, Request::Monitor { monitor, status: code, directives });
         let asked = self.upcalls.iter().position(|(_, upcall)| matches!(upcall, Upcall::Monitor { .. }));
@@ -77,7 +77,7 @@ fn a_process_that_falls_silent_is_told_of_to_the_others_once() {
     let told =
         bench.upcalls.iter().filter(|(_, upcall)| matches!(upcall, Upcall::NotifyEvent { code, .. } if *code == ALERT));
     assert_eq!(told.count(), 1, "the host may have servers with other processes of the job");
-    // It lives again, and falls silent again.
+    // It sends a heartbeat, and then stops again.
     bench.engine.beat(peer(0));
     assert_eq!(bench.events_in(6, 1), [(ALERT, proc(0))]);
     bench.lose(0);
@@ -222,7 +222,7 @@ fn a_file_system_that_does_not_answer_shows_no_sign_of_life() {
     assert_eq!(bench.looks, 1, "no second look before the first is over");
     assert_eq!(bench.events_in(3, 1), [(Status(-3401), proc(0))]);
     assert!(bench.engine.monitors.is_empty());
-    // A look that comes back at last is one like others.
+    // A check that returns late counts like any other.
     watch(&mut bench);
     assert_eq!(bench.events_in(2, 1), []);
     bench.no_look_returns = false;

@@ -104,7 +104,7 @@ fn a_tool_is_sent_output_without_asking() {
         assert_eq!(status, Status::SUCCESS);
         bench.drain();
     };
-    // A rank has its own ways, unless it asks for this one.
+    // A rank gets no output of its spawned job, unless it requests it.
     bench.request(0, 120, spawn(Vec::new()));
     bench.answer_last(UpcallResult::Spawn(Status::SUCCESS, Some(spawned.clone())));
     said(&mut bench, "before");

@@ -379,7 +379,7 @@ fn owners(bench: &mut Bench, rank: u32, tag: u32) -> Option<Vec<Rank>> {
     Some(reply.objects.iter().map(|(proc, _)| proc.rank).collect())
 }
 
-/// RFC0009: with a value of another job come all of that job, from other servers as well.
+/// RFC0009: a value of another job is sent with all data of that job, also if the job is on other servers.
 #[test]
 fn with_a_value_of_another_servers_job_come_all_of_that_job() {
     let other = Nspace::new("other").unwrap();

@@ -250,7 +250,7 @@ fn the_engine_does_no_file_work() {
         }
         seen += 1;
         let text = std::fs::read_to_string(&path).unwrap();
-        // Tests of a module come last, and may read files.
+        // Tests are at the end of a module and may read files.
         let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
         for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
             let word = WORDS.iter().find(|word| line.contains(**word));

@@ -160,7 +160,7 @@ fn a_namespace_that_is_not_known_is_said_to_be_none() {
     }
     let of_process = vec![Info::new(keys::PROCID, Value::Proc(Proc::new(Nspace::new("nowhere").unwrap(), Rank(0))))];
     assert_eq!(bench.known(keys::HOSTNAME, of_process), Err(Status::ERR_INVALID_NAMESPACE));
-    // Beside something that is known.
+    // Together with a query that can be answered.
     let queries = [nowhere(), Vec::new()].map(|qualifiers| {
         let keys = vec![CString::new(keys::JOB_SIZE).unwrap()];
         Query { keys, qualifiers }

@@ -159,7 +159,7 @@ fn a_fence_with_a_time_out_is_not_the_marked_one() {
         exchange(&mut a, &mut b);
         assert_over(&mut a, &mut b, tag);
     }
-    // Where all have a time-out, the next one without is marked.
+    // If the first fences have time limits, the next one without is marked.
     let (mut a, mut b) = servers();
     let hasty = [collect(), vec![Info::new(keys::TIMEOUT, Value::Int(5))]].concat();
     for (tag, infos, ring) in [(10, hasty, false), (11, vec![], false), (12, collect(), false), (13, vec![], true)] {
