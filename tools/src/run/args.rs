@@ -15,18 +15,18 @@ Usage: pmixrun -n N [OPTIONS] PROGRAM [ARGS...]
   -n, --np N             number of ranks
       --bind-to WHAT     core: each rank on a core of its own, round-robin; none (default)
       --tag-output       begin each line with the rank that printed it
-      --timeout SECONDS  end the job after so long, with exit status 124
-      --grace SECONDS    how long ranks that are told to end may take before they are killed (default 2)
-      --tmpdir DIR       where the job keeps its files (default: TMPDIR or /tmp)
+      --timeout SECONDS  time limit of the job; exit status 124 after it
+      --grace SECONDS    time between SIGTERM and SIGKILL when the job ends (default 2)
+      --tmpdir DIR       directory for the job's files (default: TMPDIR or /tmp)
       --report           print wire-up times, store sizes and the PMIx libraries in use, on stderr
       --json             the same as one line of JSON
       --report-to FILE   write the report to FILE instead
   -h, --help             this text
       --version          the version
 
-The exit status is that of the first rank that failed, 128 + N for one killed by signal N; 1 where only output was lost.
-The job ends as a whole: what ranks have started is told to end with them, and killed after the grace.
-Standard input goes to rank 0. SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are passed on to all ranks.
+The exit status is that of the first rank that failed, 128 + N for one killed by signal N; 1 if only output was lost.
+The job ends as a whole: all its processes get SIGTERM, and SIGKILL after the grace period.
+Standard input goes to rank 0. SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are forwarded to all ranks.
 ";
 
 /// The binding of ranks to processors.
