@@ -149,7 +149,7 @@ static void answered(pmix_status_t status, pmix_value_t *value, void *number)
     pthread_mutex_unlock(&mutex);
 }
 
-/* The requests are on their way to the server before it hears that they are made, and the others commit only then. */
+/* Rank 0's requests are sent before its report that it has made them, and the others commit only after that report. */
 static void ask(void)
 {
     if (me.rank != 0) {
@@ -437,7 +437,7 @@ static void heard_on_node(size_t id, pmix_status_t code, const pmix_proc_t *sour
     }
 }
 
-/* Two ranks on each node: of each node the first one tells. */
+/* Two ranks on each node; the first rank of each node sends the event. */
 static void node(void)
 {
     pmix_proc_t peers = proc_of(me.nspace, PMIX_RANK_LOCAL_PEERS), on_node = proc_of(me.nspace, PMIX_RANK_LOCAL_NODE);

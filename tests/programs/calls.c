@@ -103,7 +103,7 @@ __attribute__((format(printf, 4, 5))) static void check(body_t body, intptr_t a,
     alarm(hang_seconds);
 }
 
-/* Passes on the lines that a child tells, up to its end. The number of the last one, or one below `first`. */
+/* Forwards the lines of a child until it ends. Returns the number of the last line, or `first` - 1. */
 static uint64_t pass_on(int from, uint64_t first)
 {
     FILE *lines = need(fdopen(from, "r"));
@@ -352,7 +352,7 @@ static const void *itself(const type_t *type, void *item)
     return type->code == PMIX_STRING || type->code == PMIX_REGEX ? *(void **) item : item;
 }
 
-/* So are pointers where they are loaded. */
+/* Loading also takes a pointer itself, not its address. */
 static const void *loaded_from(const type_t *type, void *item)
 {
     return type->code == PMIX_POINTER ? *(void **) item : itself(type, item);
@@ -1074,7 +1074,7 @@ static pmix_topology_t described(intptr_t which)
     return topology;
 }
 
-/* Shows a topology by its XML, and lets go of it. */
+/* Prints a topology as XML, and frees it. */
 static void show_and_discard(pmix_topology_t *topology)
 {
     char *text = NULL;

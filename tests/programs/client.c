@@ -758,7 +758,7 @@ static void check_events(void)
     check(status == PMIX_SUCCESS, "PMIx_Deregister_event_handler: %s", name_of(status));
 }
 
-/* An event that only the environment sees: the host hears that somebody wants it. */
+/* A system event: the host gets an upcall for the registration. */
 static void check_environment_event(void)
 {
     pmix_status_t code = PMIX_EVENT_NODE_DOWN;
@@ -884,7 +884,7 @@ static void check_publish(void)
     check(status == PMIX_ERR_NOT_FOUND, "PMIx_Lookup of what is not published: %s", name_of(status));
     must("fence", fence(NULL, 0, false));
 
-    /* A lookup that waits until somebody publishes. */
+    /* A lookup that waits until another rank publishes. */
     memset(&found, 0, sizeof(found));
     strcpy(found.key, "t.published.late");
     if (me.rank == job_size - 1) {
@@ -915,7 +915,7 @@ static void check_publish(void)
 
 /* ---- putting again ------------------------------------------------------------------------------------------------------ */
 
-/* Rank 0 and the last rank fence alone and read each other's second version; then everybody fences and reads it too. */
+/* Rank 0 and the last rank fence alone and read each other's second version; then all ranks fence and read it too. */
 static void check_reput(void)
 {
     pmix_rank_t last = job_size - 1;
@@ -942,7 +942,7 @@ static void check_reput(void)
     for (uint32_t rank = 0; rank < job_size; rank++) {
         read_all(rank, 2, true);
     }
-    /* Local peers see a commit at once: no rank goes on before all have read. */
+    /* Local peers see a commit at once, so no rank continues before all have read. */
     must("fence", fence(NULL, 0, false));
     /* Once more, with one key only: the others keep their values. */
     text_of(text, sizeof(text), "global", me.rank, 3);

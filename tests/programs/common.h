@@ -192,7 +192,7 @@ static inline pmix_proc_t proc_of(const char *nspace, pmix_rank_t rank)
 
 /* ---- the calls of most ranks ------------------------------------------------------------------------------------- */
 
-/* A fence of all ranks that says whether it collects their committed data. */
+/* A fence of all ranks, with or without collecting their committed data. */
 static inline pmix_status_t fence_of_all(bool collects)
 {
     pmix_info_t collect = { .key = PMIX_COLLECT_DATA, .value = value_bool(collects) };
@@ -219,7 +219,7 @@ static inline pmix_status_t finalize_together(void)
     return status == PMIX_SUCCESS ? PMIx_Finalize(NULL, 0) : status;
 }
 
-/* How much is in a directory: of a process's, say, how many descriptors or threads it has. */
+/* The number of entries in a directory, for example of a process's descriptors or threads. */
 static inline int count_entries(const char *path)
 {
     DIR *directory = opendir(path);
@@ -233,7 +233,7 @@ static inline int count_entries(const char *path)
     return count;
 }
 
-/* ---- the layout of the job, which the host tells its ranks in the environment ---------------------------------- */
+/* ---- the layout of the job, which the host passes to its ranks in the environment ------------------------------ */
 
 #define NODE_COUNT_MAX 8
 #define RANK_COUNT_MAX 512

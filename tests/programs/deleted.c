@@ -50,7 +50,7 @@ static void fence(bool collect)
     check(status == PMIX_SUCCESS, "fence: %d", status);
 }
 
-/* The number under a key; -1 where there is none within a second. */
+/* The number under a key; -1 if there is none within a second. */
 static int64_t read_number(pmix_rank_t rank, const char *key)
 {
     pmix_proc_t of = me;
@@ -72,7 +72,7 @@ static int64_t read_number(pmix_rank_t rank, const char *key)
 static void expect(pmix_rank_t rank, const char *key, int64_t expected, const char *when)
 {
     int64_t number = read_number(rank, key);
-    /* A server of another release tells its clients of a deletion when it comes to it. */
+    /* A server of another release notifies its clients of a deletion later. */
     for (int i = 0; i < 50 && expected == -1 && number != -1; i++) {
         usleep(100000);
         number = read_number(rank, key);

@@ -48,7 +48,7 @@ static void expect(const char *what, pmix_status_t status)
     }
 }
 
-/* A number that tells rank, key and generation, and another one at each place. */
+/* A number that depends on rank, key, generation and place. */
 static uint64_t word(const block_t *block, uint32_t place)
 {
     uint64_t seed = ((uint64_t) block->rank << 48) ^ ((uint64_t) block->key << 40) ^ ((uint64_t) block->generation << 16);

@@ -149,7 +149,7 @@ static void write_line(const line_t *line)
     close(fd);
 }
 
-/* A line with an answer: its status, and the value where there is one. */
+/* A line with an answer: its status, and the value if there is one. */
 static void answered(line_t *line, const char *key, pmix_status_t status, const pmix_value_t *value)
 {
     if (status == PMIX_SUCCESS && value != NULL) {

@@ -98,7 +98,7 @@ typedef struct {
 
 #define JOB_COUNT_MAX 8
 static job_t jobs[JOB_COUNT_MAX];
-static int job_count; /* the last to be written where a job is added */
+static int job_count; /* written last when a job is added */
 
 static int me;           /* number of this server */
 static int peer_fd = -1; /* socket to the other server */
@@ -909,7 +909,7 @@ static void register_flux_client(const job_t *job, int rank)
     }
 }
 
-/* Waits for the other process to come to its own call of this. */
+/* A barrier: waits until the other process calls this, too. */
 static void meet_process(int fd)
 {
     char byte = 0;
@@ -1055,7 +1055,7 @@ static pmix_status_t abort_procs(const pmix_proc_t *proc, void *object, int stat
 /* Ranks that wait for a debugger's release. */
 static atomic_bool stopped[RANK_COUNT_MAX];
 
-/* Releases each of them, outside the upcall in which that was told. */
+/* Releases each of them, outside the upcall that reported it. */
 static void release_stopped(void)
 {
     for (int rank = 0; rank < RANK_COUNT_MAX; rank++) {
@@ -1094,7 +1094,7 @@ static pmix_status_t notify_event(pmix_status_t code, const pmix_proc_t *source,
                 note("%u stops at %s", source->rank, info[i].value.data.string);
             }
         }
-        /* Servers of release 4.2 tell of all their ranks at once when the last of them is there. */
+        /* Servers of release 4.2 report all their ranks at once, when the last of them has arrived. */
         for (int rank = 0; rank < RANK_COUNT_MAX; rank++) {
             stopped[rank] |= source->rank == (pmix_rank_t) rank ||
                              (source->rank == PMIX_RANK_LOCAL_PEERS && rank < options.ranks_per_server);
@@ -1866,7 +1866,7 @@ typedef struct event {
     struct event *next;
 } event_t;
 
-/* Handlers may still use the few strings of past events, and release 6.1 the source after it was told. */
+/* Never freed: handlers may still use the strings of past events, and release 6.1 uses the source after the callback. */
 static event_t *events;
 
 static void notified(pmix_status_t status, void *argument)

@@ -28,7 +28,7 @@ static void report(void)
     close(list);
 }
 
-/* Stands before the library's own, which is looked for where the program has it from. */
+/* Interposes the library's function, which it finds with dlsym. */
 pmix_status_t PMIx_Finalize(const pmix_info_t info[], size_t ninfo)
 {
     static int reported;

@@ -252,7 +252,7 @@ static void start_job(int number, char *const *command)
     add(&infos, PMIX_UNIV_SIZE, value_uint32(RANK_COUNT));
     add(&infos, PMIX_LOCAL_SIZE, value_uint32(RANK_COUNT));
     add(&infos, PMIX_LOCAL_PEERS, value_string("0,1,2,3"));
-    /* Stock clients do not start without knowing where everybody is. */
+    /* Stock clients do not start without the location of all ranks. */
     char host[256] = "", *node_map = NULL, *proc_map = NULL;
     gethostname(host, sizeof(host) - 1);
     must(PMIx_generate_regex(host, &node_map), "PMIx_generate_regex");
@@ -509,7 +509,7 @@ static void *wait_for_value(void *unused)
     pmix_proc_t of = me;
     pmix_value_t *found = NULL;
     (void) unused;
-    of.rank = RANK_COUNT; /* of nobody: the host has to say, and this one never does */
+    of.rank = RANK_COUNT; /* of an unknown process: the server asks the host, which never answers */
     strcpy(of.nspace, "another-job");
     expect_lost(PMIx_Get(&of, "t.absent", NULL, 0, &found), "a Get that waits");
     return NULL;
@@ -625,7 +625,7 @@ static int run_orphans(void)
     while (fgets(line, sizeof(line), lines) != NULL) {
         if (strcmp(line, "ready\n") == 0) {
             if (++ready == RANK_COUNT) {
-                usleep(100000); /* They enter what they will wait in; if not, they find the server gone, as well. */
+                usleep(100000); /* The ranks enter the waiting call. A later one finds the server gone, as well. */
                 killed_at = now();
                 kill(server, SIGKILL);
             }

@@ -56,7 +56,7 @@ static void introduce(void)
     fflush(stdout);
 }
 
-/* All of a communicator hear of each other. */
+/* All ranks of a communicator exchange data. */
 static void check_collectives(MPI_Comm comm, const char *what)
 {
     int me, count;

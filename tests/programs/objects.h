@@ -66,7 +66,7 @@ static void put_text(const char *text)
 /* ---- numbers that a seed decides --------------------------------------------------------------------------------- */
 
 static uint64_t seed;
-/* Whether a number was made that six decimals do not tell. */
+/* Whether a number was made that needs more than six decimals. */
 static bool is_inexact;
 /* The types of the objects that were made. */
 static bool is_made[128];
@@ -313,7 +313,7 @@ FILL(compressed)
     free(text);
 }
 
-/* Stock libraries crash where a map of a form that they do not know, the last, is packed as a text. */
+/* Stock libraries crash if a map in an unknown form, the last one, is packed as a text. */
 static const char *const maps[] = { "raw:a,b,c", "pmix[odin[3:1-3,7]]", "raw:", "x" };
 #define KNOWN_MAPS 3
 FILL(regex)

@@ -43,7 +43,7 @@ static int rank(void)
     return 0;
 }
 
-/* The status of a child; one that stands still is ended. */
+/* The status of a child; a hanging one is killed. */
 static int end_of(pid_t child)
 {
     int status = -1;

@@ -138,7 +138,7 @@ static void query(void)
     end_answer(status);
 }
 
-/* Answers a question; false where it is none. */
+/* Answers a question; false if it is not one. */
 static bool answer(const char *what)
 {
     if (strcmp(what, "get") == 0) {

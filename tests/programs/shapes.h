@@ -131,7 +131,7 @@ static inline void called_back(void) {}
 /* A list of infos, which each program makes its own way. */
 static void *start_list(void);
 
-/* Any object that is as good as the letter says; some room behind it, as the types differ. */
+/* An object of the quality that the letter names, with spare room after it, because the types differ. */
 static inline intptr_t object_for(char letter, const pmix_proc_t *me)
 {
     void *room = need(calloc(1, 8192));

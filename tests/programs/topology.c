@@ -180,7 +180,7 @@ static void say_cpuset(const char *list)
 
 static volatile int collected = 1;
 
-/* There is nothing to collect where there is no fabric. */
+/* Without a fabric there is nothing to collect. */
 static void take_inventory(pmix_status_t status, pmix_info_t *info, size_t ninfo, void *cbdata, pmix_release_cbfunc_t release,
                            void *release_cbdata)
 {

@@ -11,7 +11,7 @@
  */
 #include "common.h"
 
-#define SILENT_CODE (PMIX_EXTERNAL_ERR_BASE - 1) /* of what is not to be told */
+#define SILENT_CODE (PMIX_EXTERNAL_ERR_BASE - 1) /* of the event that must not arrive */
 #define FILE_CODE (PMIX_EXTERNAL_ERR_BASE - 2)
 
 /* Names of later releases than the headers. */
@@ -220,7 +220,7 @@ int main(int argc, char **argv)
             free_infos(&what);
         }
     } else {
-        /* A machine may stand still for a while. */
+        /* A machine may be suspended for a while. */
         watch_beats(2, 10);
         live_until(with_files);
         if (read_count(&beats_missed) == 0 || (with_files && read_count(&files_stalled) != 1)) {
