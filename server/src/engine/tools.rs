@@ -110,7 +110,7 @@ impl Engine {
         }
         let claimed = Hello::read_native_credential(&hello.credential).ok_or("malformed credential")?;
         if hello.uid_gid != Some(claimed) {
-            return Err("it says that it is somebody else than its credential does".into());
+            return Err("the user in its handshake is not that of its credential".into());
         }
         let uid = match owner {
             Some(owner) => owner,
@@ -128,7 +128,7 @@ impl Engine {
         let user = hello.uid_gid.filter(|_| is_shown).ok_or("wrong secret")?;
         let may_read = |uid: u32| uid == 0 || uid == self.config.uid;
         match owner.into_iter().chain([user.0]).find(|uid| !may_read(*uid)) {
-            Some(other) => Err(format!("it shows the server's secret as user {other}, who may not know it")),
+            Some(other) => Err(format!("it shows the server's secret as user {other}, who may not read it")),
             // The secret does not distinguish the server's user from root.
             None => Ok(ToolUser { uid: owner.unwrap_or(self.config.uid), is_root: true }),
         }

@@ -84,7 +84,7 @@ impl Door {
                 Verdict::Close("who has no process here and too many connections")
             }
             Standing::Stranger if self.strangers_count >= self.strangers_max => {
-                Verdict::Close("who has no process here, as too many others who are connected")
+                Verdict::Close("who has no process here; too many connections of such users are open")
             }
             Standing::Stranger | Standing::Member { expected: 1.. } => Verdict::Enter,
             Standing::Member { expected: 0 } => {
