@@ -9,7 +9,6 @@ use pmix_dstore::model::attributes::is_unknown_and_required;
 use pmix_dstore::model::{Info, InfoFlags, Nspace, Proc, Rank, Result, Status, Value, keys};
 
 use crate::access::Access;
-use crate::rendezvous::RendezvousOptions;
 use crate::secret::Secret;
 
 /// The announced release: peers branch on it, so it must be one that they know.
@@ -56,6 +55,25 @@ pub(crate) struct Config {
     pub slurm_fence: SlurmFence,
 }
 
+/// The host's settings for rendezvous files.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RendezvousOptions {
+    /// Tools find the server of the node.
+    pub system: bool,
+    /// Tools find the server of the session.
+    pub session: bool,
+    /// Tools find the server by its process number or its namespace.
+    pub tools: bool,
+    /// The server is the scheduler.
+    pub scheduler: bool,
+    /// Further files for the launcher of this process.
+    pub files: Vec<PathBuf>,
+    /// Where to report the URI: `-` standard output, `+` standard error, a descriptor's number, or a file.
+    pub report: Option<String>,
+    /// Tools of root and of this server's user need the proof.
+    pub demands_proof: bool,
+}
+
 /// When fences without data use Slurm's ring, as those with data do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlurmFence {
@@ -73,58 +91,29 @@ impl Config {
     /// # Errors
     /// `BAD_PARAM` if a namespace is too long or a directory is not text.
     pub fn read(infos: &[Info]) -> Result<Config> {
-        let find = |key: &str| Info::find(infos, key);
-        let text = |key: &str| -> Result<Option<String>> {
-            match find(key).and_then(Value::as_text) {
-                None => Ok(None),
-                Some(text) => String::from_utf8(text.to_vec()).map(Some).map_err(|_| Status::ERR_BAD_PARAM),
-            }
-        };
-        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let hostname = match text(keys::HOSTNAME)?.or_else(|| variable("PMIX_HOSTNAME")) {
+        let hostname = match text(infos, keys::HOSTNAME)?.or_else(|| variable("PMIX_HOSTNAME")) {
             Some(name) => name,
             None => own_hostname(),
         };
-        let nspace = text(keys::SERVER_NSPACE)?
-            .or_else(|| variable("PMIX_SERVER_NAMESPACE"))
-            .unwrap_or_else(|| format!("pmix-server.{hostname}.{}", std::process::id()));
-        let rank = match find(keys::SERVER_RANK) {
-            Some(rank) => rank.as_u32().ok_or(Status::ERR_BAD_PARAM)?,
-            None => variable("PMIX_SERVER_RANK").and_then(|rank| rank.parse().ok()).unwrap_or(0),
-        };
-        let tmp = ["TMPDIR", "TEMP", "TMP"].into_iter().find_map(variable).unwrap_or_else(|| "/tmp".into());
-        let system_tmpdir =
-            text(keys::SYSTEM_TMPDIR)?.or_else(|| variable("PMIX_SYSTEM_TMPDIR")).unwrap_or_else(|| tmp.clone());
-        let server_tmpdir = text(keys::SERVER_TMPDIR)?.or_else(|| variable("PMIX_SERVER_TMPDIR")).unwrap_or(tmp);
-        let is_true = |key: &str| find(key).map(Value::is_true);
-        let rendezvous = RendezvousOptions {
-            system: is_true(keys::SERVER_SYSTEM_SUPPORT).unwrap_or(false),
-            session: is_true(keys::SERVER_SESSION_SUPPORT).unwrap_or(false),
-            tools: is_true(keys::SERVER_TOOL_SUPPORT).unwrap_or(false),
-            scheduler: is_true(keys::SERVER_SCHEDULER).unwrap_or(false),
-            files: rendezvous_files(text(keys::LAUNCHER_RENDEZVOUS_FILE)?, variable),
-            report: text(keys::TCP_REPORT_URI)?,
-            demands_proof: variable(TOOL_PROOF_VARIABLE).as_deref() == Some("1"),
-        };
-        // A relative directory must keep its meaning when the host changes its working directory.
-        let server_tmpdir = std::path::absolute(server_tmpdir).map_err(|_| Status::ERR_BAD_PARAM)?;
+        let rendezvous = RendezvousOptions::read(infos)?;
+        let (server_tmpdir, system_tmpdir) = temporary_directories(infos)?;
         Ok(Config {
-            me: Proc::new(Nspace::new(nspace).map_err(|_| Status::ERR_BAD_PARAM)?, Rank(rank)),
+            me: own_name(infos, &hostname)?,
             hostname,
             server_tmpdir,
-            foreign_tools: is_true(keys::SERVER_ALLOW_FOREIGN_TOOLS)
+            system_tmpdir,
+            foreign_tools: is_true(infos, keys::SERVER_ALLOW_FOREIGN_TOOLS)
                 .unwrap_or(rendezvous.system || rendezvous.scheduler),
             descriptors: descriptors(),
             access: Access::read(infos),
             rendezvous,
             uid: geteuid().as_raw(),
             gid: getegid().as_raw(),
-            system_tmpdir: PathBuf::from(system_tmpdir),
-            port: match find(keys::TCP_IPV4_PORT) {
+            port: match Info::find(infos, keys::TCP_IPV4_PORT) {
                 None => 0,
                 Some(port) => port.as_u64().and_then(|port| port.try_into().ok()).ok_or(Status::ERR_BAD_PARAM)?,
             },
-            socket_mode: match find(keys::SOCKET_MODE) {
+            socket_mode: match Info::find(infos, keys::SOCKET_MODE) {
                 None => 0o666,
                 Some(mode) => mode.as_u32().ok_or(Status::ERR_BAD_PARAM)? & 0o777,
             },
@@ -138,6 +127,61 @@ impl Config {
             },
         })
     }
+}
+
+impl RendezvousOptions {
+    fn read(infos: &[Info]) -> Result<RendezvousOptions> {
+        let is_set = |key| is_true(infos, key).unwrap_or(false);
+        Ok(RendezvousOptions {
+            system: is_set(keys::SERVER_SYSTEM_SUPPORT),
+            session: is_set(keys::SERVER_SESSION_SUPPORT),
+            tools: is_set(keys::SERVER_TOOL_SUPPORT),
+            scheduler: is_set(keys::SERVER_SCHEDULER),
+            files: rendezvous_files(text(infos, keys::LAUNCHER_RENDEZVOUS_FILE)?, variable),
+            report: text(infos, keys::TCP_REPORT_URI)?,
+            demands_proof: variable(TOOL_PROOF_VARIABLE).as_deref() == Some("1"),
+        })
+    }
+}
+
+/// The text of an attribute, if the host gives it.
+fn text(infos: &[Info], key: &str) -> Result<Option<String>> {
+    match Info::find(infos, key).and_then(Value::as_text) {
+        None => Ok(None),
+        Some(text) => String::from_utf8(text.to_vec()).map(Some).map_err(|_| Status::ERR_BAD_PARAM),
+    }
+}
+
+/// Whether an attribute is true, if the host gives it.
+fn is_true(infos: &[Info], key: &str) -> Option<bool> {
+    Info::find(infos, key).map(Value::is_true)
+}
+
+/// An environment variable that is set and not empty.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// The server's own namespace and rank.
+fn own_name(infos: &[Info], hostname: &str) -> Result<Proc> {
+    let nspace = text(infos, keys::SERVER_NSPACE)?
+        .or_else(|| variable("PMIX_SERVER_NAMESPACE"))
+        .unwrap_or_else(|| format!("pmix-server.{hostname}.{}", std::process::id()));
+    let rank = match Info::find(infos, keys::SERVER_RANK) {
+        Some(rank) => rank.as_u32().ok_or(Status::ERR_BAD_PARAM)?,
+        None => variable("PMIX_SERVER_RANK").and_then(|rank| rank.parse().ok()).unwrap_or(0),
+    };
+    Ok(Proc::new(Nspace::new(nspace).map_err(|_| Status::ERR_BAD_PARAM)?, Rank(rank)))
+}
+
+/// The temporary directories of the server and of the node.
+fn temporary_directories(infos: &[Info]) -> Result<(PathBuf, PathBuf)> {
+    let tmp = || ["TMPDIR", "TEMP", "TMP"].into_iter().find_map(variable).unwrap_or_else(|| "/tmp".into());
+    let of_system = text(infos, keys::SYSTEM_TMPDIR)?.or_else(|| variable("PMIX_SYSTEM_TMPDIR")).unwrap_or_else(tmp);
+    let of_server = text(infos, keys::SERVER_TMPDIR)?.or_else(|| variable("PMIX_SERVER_TMPDIR")).unwrap_or_else(tmp);
+    // A relative directory must keep its meaning when the host changes its working directory.
+    let of_server = std::path::absolute(of_server).map_err(|_| Status::ERR_BAD_PARAM)?;
+    Ok((of_server, PathBuf::from(of_system)))
 }
 
 /// The soft limit of descriptors, or the usual default if the system does not report one.

@@ -11,7 +11,7 @@ use std::mem::ManuallyDrop;
 use pmix_dstore::model::Proc;
 
 use crate::engine_lock::{EngineLock, ForkGuard};
-use crate::server::Inner;
+use crate::shared_state::SharedState;
 
 thread_local! {
     /// The engine's guard, while this thread forks and then in the child. The child never releases it: unlocking would touch the
@@ -31,17 +31,17 @@ pub(crate) fn let_go() {
 
 /// The environment of a client, requested in the server's process or in a forked child. In the server's process a missing
 /// secret or directory is created first.
-pub(crate) fn setup_fork(inner: &Inner, proc: &Proc) -> Vec<(String, OsString)> {
+pub(crate) fn setup_fork(shared: &SharedState, proc: &Proc) -> Vec<(String, OsString)> {
     HELD.with_borrow_mut(|held| match held {
         // Ledger data only: a thread that works on the directory does not exist in this process.
-        Some(held) if inner.engine.is_of(held) => held.setup_fork(proc),
+        Some(held) if shared.engine.is_of(held) => held.setup_fork(proc),
         _ => {
-            let opening = inner.feed(|engine| {
+            let opening = shared.feed(|engine| {
                 engine.prepare_client(proc);
                 engine.opening(&proc.nspace)
             });
-            inner.await_published(opening.as_slice(), true);
-            inner.feed(|engine| engine.setup_fork(proc))
+            shared.await_published(opening.as_slice(), true);
+            shared.feed(|engine| engine.setup_fork(proc))
         }
     })
 }

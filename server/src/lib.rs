@@ -36,12 +36,15 @@ mod journal;
 #[path = "../../tests/src/left_out.rs"]
 mod left_out;
 mod link;
+mod log;
+mod own_requests;
 pub mod process;
 mod publisher;
 mod rendezvous;
 mod report;
 mod secret;
 mod server;
+mod shared_state;
 #[cfg(feature = "simulate")]
 #[doc(hidden)]
 pub mod simulate;

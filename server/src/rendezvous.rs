@@ -17,25 +17,6 @@ use crate::config::{ANNOUNCED_VERSION, Config};
 use crate::env;
 use crate::secret::Secret;
 
-/// The host's settings for rendezvous files.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct RendezvousOptions {
-    /// Tools find the server of the node.
-    pub system: bool,
-    /// Tools find the server of the session.
-    pub session: bool,
-    /// Tools find the server by its process number or its namespace.
-    pub tools: bool,
-    /// The server is the scheduler.
-    pub scheduler: bool,
-    /// Further files for the launcher of this process.
-    pub files: Vec<PathBuf>,
-    /// Where to report the URI: `-` standard output, `+` standard error, a descriptor's number, or a file.
-    pub report: Option<String>,
-    /// Tools of root and of this server's user need the proof.
-    pub demands_proof: bool,
-}
-
 /// A running server answers on the loopback interface at once.
 const ALIVE_WAIT: Duration = Duration::from_millis(500);
 

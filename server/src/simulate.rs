@@ -13,10 +13,9 @@ use pmix_wire::Hello;
 
 use crate::access::Access;
 use crate::completion::{self, AnswerSink, UpcallResult};
-use crate::config::{Config, SlurmFence};
+use crate::config::{Config, RendezvousOptions, SlurmFence};
 use crate::engine::{DirectoryNumber, Engine, JobPlan, LiveSegment, Output, PeerId, Plan, Published, Sender};
 use crate::engine::{Transport, Work, Written};
-use crate::rendezvous::RendezvousOptions;
 use crate::{DmodexDone, STORE_NAME};
 
 /// The name of this library's store in a handshake.

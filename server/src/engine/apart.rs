@@ -8,15 +8,8 @@ use pmix_dstore::model::{Info, Nspace, Proc, Status, Value, keys};
 
 use super::Engine;
 use super::nspaces::NspaceState;
-use super::peers::{Peer, PeerId};
+use super::peer::{Actor, Peer, PeerId};
 use crate::access::User;
-
-/// The process that acts, and its user.
-#[derive(Clone, Debug)]
-pub(super) struct Actor {
-    pub proc: Proc,
-    pub user: User,
-}
 
 /// The access of a process to a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,12 +20,6 @@ pub(super) enum Reach {
     Nothing,
     /// Only the host knows the job's user.
     HostSays,
-}
-
-impl Peer {
-    pub(super) fn actor(&self) -> Actor {
-        Actor { proc: self.proc.clone(), user: self.user }
-    }
 }
 
 impl Engine {

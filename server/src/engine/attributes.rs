@@ -10,7 +10,6 @@ use pmix_dstore::model::attributes::{self as all, is_unknown_and_required};
 use pmix_dstore::model::{DataArray, DataType, Info, Key, Regattr, Result, Status, Value, keys};
 
 use super::Engine;
-use super::query::list;
 
 /// The host's registered attributes, by function.
 pub(super) type HostAttributes = BTreeMap<CString, Vec<Regattr>>;
@@ -320,6 +319,11 @@ pub(super) fn support(qualifiers: &[Info], host: &HostAttributes) -> Option<Valu
     (!infos.is_empty()).then(|| Value::infos(infos))
 }
 
+/// Names, with commas between them.
+pub(super) fn list<'a>(names: impl Iterator<Item = &'a [u8]>) -> Value {
+    Value::string(names.collect::<Vec<_>>().join(&b','))
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -408,7 +412,7 @@ mod tests {
                 "SINGLETON",
             ],
         ),
-        ("server/src/server.rs", &["PMIx_server_init"], &["EVENT_NON_DEFAULT", "PSET_MEMBERS", "PSET_NAME"]),
+        ("server/src/server/start.rs", &["PMIx_server_init"], &[]),
         ("ffi/src/api/server.rs", &["PMIx_server_init"], &[]),
         ("ffi/src/convert/topology.rs", &["PMIx_server_init"], &[]),
         ("server/src/process.rs", &["PMIx_server_init"], &[]),
@@ -445,8 +449,9 @@ mod tests {
                 "GROUP_ID",
             ],
         ),
+        ("server/src/engine/collective.rs", &["PMIx_Fence"], &[]),
         (
-            "server/src/engine/collective.rs",
+            "server/src/engine/collectives.rs",
             &["PMIx_Fence", "PMIx_Group_construct"],
             &["GROUP_CONTEXT_ID", "LOCAL_COLLECTIVE_STATUS", "SORTED_PROC_ARRAY"],
         ),

@@ -9,7 +9,7 @@ use pmix_dstore::{fallible_alloc, qualified};
 use pmix_wire::{Deletion, TAG_DELETED};
 
 use super::nspaces::{JobPlan, NspaceState};
-use super::peers::{Peer, PeerId};
+use super::peer::{Peer, PeerId};
 use super::{Engine, PUBLISH_DELAY};
 
 impl Engine {

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use pmix_dstore::model::{Info, Nspace, Proc, Status, Value, keys};
 use pmix_wire::{Notification, TAG_NOTIFY, Version};
 
-use super::apart::{Actor, REFUSED, Reach, sign};
+use super::apart::{REFUSED, Reach, sign};
 use super::limits::CODES_MAX;
-use super::peers::{Peer, PeerId};
+use super::peer::{Actor, Peer, PeerId};
 use super::services::Shape;
 use super::{Continuation, EXCHANGE, Engine};
 use crate::upcall::Upcall;

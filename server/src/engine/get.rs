@@ -15,9 +15,9 @@ use pmix_dstore::realm_resolution::{self, Caller, JobLookup, Selector};
 use pmix_wire::reply::{GetWriter, refresh_reply};
 use pmix_wire::{blob, jobinfo};
 
-use super::apart::{Actor, REFUSED, Reach, sign_with_name};
+use super::apart::{REFUSED, Reach, sign_with_name};
 use super::nspaces::{NspaceState, recipient};
-use super::peers::{Peer, PeerId};
+use super::peer::{Actor, Peer, PeerId};
 use super::{Continuation, EXCHANGE, Engine};
 use crate::DmodexDone;
 use crate::upcall::Upcall;
@@ -117,6 +117,60 @@ enum Outcome {
     Wait(Option<Duration>, Status),
     /// Ask the host.
     Ask,
+}
+
+/// There is no such value.
+const NOT_FOUND: Outcome = Outcome::Nothing(Status::ERR_NOT_FOUND);
+
+/// A Get, and what it is answered from.
+#[derive(Clone, Copy)]
+struct PresentGet<'a> {
+    /// The asker.
+    peer: &'a Peer,
+    /// The namespace of the process asked for.
+    state: &'a NspaceState,
+    /// The process asked for.
+    proc: &'a Proc,
+    get: &'a WaitingGet,
+    options: &'a GetOptions<'a>,
+    /// The asker wants what is here now; the host is not asked.
+    at_once: bool,
+}
+
+impl PresentGet<'_> {
+    /// Whether its key is one that the host registers.
+    fn is_of_reserved_key(&self) -> bool {
+        self.get.key.as_ref().is_some_and(Key::is_reserved) && !self.options.flags.qualified()
+    }
+
+    /// Whether the registration has a value of `key` with the qualifiers that the Get names.
+    fn qualified_of_job(&self, key: &Key) -> Result<bool, Status> {
+        let (job, infos) = (&*self.state.job, &self.get.infos);
+        realm_resolution::find_qualified(job, self.proc.rank, key.as_bytes(), infos).map(|found| found.is_some())
+    }
+}
+
+/// The result of a Get of a process's committed values; `None` if they do not have it.
+fn in_commits(present: &PresentGet<'_>) -> Option<Outcome> {
+    let PresentGet { state, proc, get, options, at_once, .. } = *present;
+    let found = match &get.key {
+        Some(key) if options.flags.qualified() => {
+            let published = state.visible.get(proc.rank, keys::QUALIFIED_VALUE.as_bytes());
+            if published.is_some_and(|all| qualified::find(all, key.as_bytes(), &get.infos).is_some()) {
+                true
+            } else {
+                match present.qualified_of_job(key) {
+                    Ok(true) => return Some(Outcome::Job),
+                    Ok(false) => false,
+                    Err(status) => return Some(Outcome::Nothing(status)),
+                }
+            }
+        }
+        Some(key) => state.visible.get(proc.rank, key.as_bytes()).is_some(),
+        // Values that the host registered for a rank exist from the start, so the rank's commit may still be to come.
+        None => state.visible.has_rank(proc.rank) || at_once && has_values(&state.job, proc.rank),
+    };
+    (found && (!options.flags.refresh() || state.is_local(proc.rank))).then_some(Outcome::Rank(proc.rank))
 }
 
 /// Whether the host has registered anything of a rank.
@@ -317,104 +371,87 @@ impl Engine {
         // The server process's own Get reads from the engine the values that a client has in its own memory, and it may occupy the
         // only thread on which the host could answer.
         let at_once = options.flags.immediate() || options.flags.optional() || get.peer == PeerId::OWN;
-        let status = |status| Some(Outcome::Nothing(status));
+        let from_host = || if at_once { NOT_FOUND } else { Outcome::Ask };
         match self.reads(&peer.proc, peer.user, &proc.nspace) {
             Reach::All => {}
-            Reach::Nothing => return status(REFUSED),
-            Reach::HostSays if at_once => return status(Status::ERR_NOT_FOUND),
-            Reach::HostSays => return Some(Outcome::Ask),
+            Reach::Nothing => return Some(Outcome::Nothing(REFUSED)),
+            Reach::HostSays => return Some(from_host()),
         }
-        let Some(state) = self.nspaces.get(&proc.nspace) else {
-            return if at_once { status(Status::ERR_NOT_FOUND) } else { Some(Outcome::Ask) };
+        let Some(state) = self.nspaces.get(&proc.nspace) else { return Some(from_host()) };
+        let get = PresentGet { peer, state, proc, get, options, at_once };
+        let found = self.in_registration(&get).or_else(|| in_commits(&get));
+        Some(found.unwrap_or_else(|| self.of_absent(&get)))
+    }
+
+    /// The result of a Get of what a registration has: a reserved key, or data of a job. `None` if commits may have it.
+    fn in_registration(&self, present: &PresentGet<'_>) -> Option<Outcome> {
+        let PresentGet { peer, state, proc, get, options, at_once } = *present;
+        let reserved = present.is_of_reserved_key();
+        if !reserved && proc.rank.is_process() {
+            return None;
+        }
+        let unheard = state.foreign && !at_once;
+        let Some(key) = &get.key else { return Some(if unheard { Outcome::Ask } else { Outcome::Job }) };
+        if options.flags.qualified() {
+            return Some(match present.qualified_of_job(key) {
+                Ok(true) => Outcome::Job,
+                Ok(false) if unheard => Outcome::Ask,
+                Ok(false) => NOT_FOUND,
+                Err(status) => Outcome::Nothing(status),
+            });
+        }
+        let caller = Caller {
+            rank: (peer.proc.nspace == proc.nspace).then_some(peer.proc.rank),
+            hostname: self.config.hostname.as_bytes(),
         };
-        let reserved = get.key.as_ref().is_some_and(Key::is_reserved) && !options.flags.qualified();
-        if reserved || !proc.rank.is_process() {
-            let unheard = state.foreign && !at_once;
-            let Some(key) = &get.key else {
-                return Some(if unheard { Outcome::Ask } else { Outcome::Job });
-            };
-            if options.flags.qualified() {
-                return Some(
-                    match realm_resolution::find_qualified(&*state.job, proc.rank, key.as_bytes(), &get.infos) {
-                        Ok(Some(_)) => Outcome::Job,
-                        Ok(None) if unheard => Outcome::Ask,
-                        Ok(None) => Outcome::Nothing(Status::ERR_NOT_FOUND),
-                        Err(status) => Outcome::Nothing(status),
-                    },
-                );
-            }
-            let caller = Caller {
-                rank: (peer.proc.nspace == proc.nspace).then_some(peer.proc.rank),
-                hostname: self.config.hostname.as_bytes(),
-            };
-            match self.registered(state, proc.rank, key, &options.selector, &caller, &peer.actor()) {
-                Some(Ok(value)) => return Some(Outcome::One(key.clone(), value)),
-                Some(Err(Status::ERR_NOMEM)) => return status(Status::ERR_NOMEM),
-                _ => {}
-            }
-            if reserved
-                && key.is(keys::LOCAL_PROCS)
-                && let Ok(Value::DataArray(procs)) = self.local_procs(&get.infos, &peer.actor())
-                && !procs.items.is_empty()
-            {
-                return Some(Outcome::One(key.clone(), Value::DataArray(procs)));
-            }
-            if unheard && reserved {
-                return Some(Outcome::Ask);
-            }
-            if reserved && !proc.rank.is_process() {
-                // Released servers answer an unknown job-level key with success and nothing.
-                let wild = proc.rank == Rank::WILDCARD && state.complete;
-                return status(if wild { Status::SUCCESS } else { Status::ERR_NOT_FOUND });
-            }
-            if !proc.rank.is_process() {
-                let owner = state.visible.ranks().find(|rank| state.visible.get(*rank, key.as_bytes()).is_some());
-                return Some(owner.map_or(Outcome::Nothing(Status::ERR_NOT_FOUND), Outcome::Rank));
-            }
-            if reserved && state.visible.get(proc.rank, key.as_bytes()).is_none() {
-                return status(Status::ERR_NOT_FOUND);
-            }
+        match self.registered(state, proc.rank, key, &options.selector, &caller, &peer.actor()) {
+            Some(Ok(value)) => return Some(Outcome::One(key.clone(), value)),
+            Some(Err(Status::ERR_NOMEM)) => return Some(Outcome::Nothing(Status::ERR_NOMEM)),
+            _ => {}
         }
-        let found = match &get.key {
-            Some(key) if options.flags.qualified() => {
-                let published = state.visible.get(proc.rank, keys::QUALIFIED_VALUE.as_bytes());
-                if published.is_some_and(|all| qualified::find(all, key.as_bytes(), &get.infos).is_some()) {
-                    true
-                } else {
-                    match realm_resolution::find_qualified(&*state.job, proc.rank, key.as_bytes(), &get.infos) {
-                        Ok(Some(_)) => return Some(Outcome::Job),
-                        Ok(None) => false,
-                        Err(status) => return Some(Outcome::Nothing(status)),
-                    }
-                }
-            }
-            Some(key) => state.visible.get(proc.rank, key.as_bytes()).is_some(),
-            // Values that the host registered for a rank exist from the start, so the rank's commit may still be to come.
-            None => state.visible.has_rank(proc.rank) || at_once && has_values(&state.job, proc.rank),
-        };
-        if found && (!options.flags.refresh() || state.is_local(proc.rank)) {
-            return Some(Outcome::Rank(proc.rank));
+        if reserved
+            && key.is(keys::LOCAL_PROCS)
+            && let Ok(Value::DataArray(procs)) = self.local_procs(&get.infos, &peer.actor())
+            && !procs.items.is_empty()
+        {
+            return Some(Outcome::One(key.clone(), Value::DataArray(procs)));
         }
+        if unheard && reserved {
+            return Some(Outcome::Ask);
+        }
+        if reserved && !proc.rank.is_process() {
+            // Released servers answer an unknown job-level key with success and nothing.
+            let wild = proc.rank == Rank::WILDCARD && state.complete;
+            return Some(if wild { Outcome::Nothing(Status::SUCCESS) } else { NOT_FOUND });
+        }
+        if !proc.rank.is_process() {
+            let owner = state.visible.ranks().find(|rank| state.visible.get(*rank, key.as_bytes()).is_some());
+            return Some(owner.map_or(NOT_FOUND, Outcome::Rank));
+        }
+        (reserved && state.visible.get(proc.rank, key.as_bytes()).is_none()).then_some(NOT_FOUND)
+    }
+
+    /// The result of a Get of a value that is not here: it may still be committed, or be at another node.
+    fn of_absent(&self, present: &PresentGet<'_>) -> Outcome {
+        let PresentGet { peer, state, proc, get, at_once, .. } = *present;
         if at_once {
-            return status(Status::ERR_NOT_FOUND);
+            return NOT_FOUND;
         }
         match state.clients.get(&proc.rank) {
-            Some(client) if client.refused => status(Status::ERR_NOMEM),
-            Some(_) if state.gone.contains(&proc.rank) => status(Status::ERR_NOT_FOUND),
-            Some(_) if state.is_over_for(proc.rank, self.cycle_of(&peer.proc)) => status(Status::ERR_NOT_FOUND),
+            Some(client) if client.refused => Outcome::Nothing(Status::ERR_NOMEM),
+            Some(_) if state.gone.contains(&proc.rank) => NOT_FOUND,
+            Some(_) if state.is_over_for(proc.rank, self.cycle_of(&peer.proc)) => NOT_FOUND,
             // Put for other nodes only: a further commit would not change its scope.
             Some(_) if get.key.as_ref().is_some_and(|key| state.remote.get(proc.rank, key.as_bytes()).is_some()) => {
-                status(Status::ERR_NOT_FOUND)
+                NOT_FOUND
             }
-            Some(client) if client.committed => Some(Outcome::Wait(Some(LATE_KEY_WAIT), Status::ERR_NOT_FOUND)),
-            Some(_) => Some(Outcome::Wait(None, Status::ERR_NOT_FOUND)),
-            None if state.has_left(proc.rank) => status(Status::ERR_NOT_FOUND),
-            None if state.complete && proc.rank.0 >= state.job.size() => status(Status::ERR_NOT_FOUND),
+            Some(client) if client.committed => Outcome::Wait(Some(LATE_KEY_WAIT), Status::ERR_NOT_FOUND),
+            Some(_) => Outcome::Wait(None, Status::ERR_NOT_FOUND),
+            None if state.has_left(proc.rank) => NOT_FOUND,
+            None if state.complete && proc.rank.0 >= state.job.size() => NOT_FOUND,
             // A local rank that the host has not registered yet will commit here.
-            None if state.complete && self.runs_here(state, proc.rank) => {
-                Some(Outcome::Wait(None, Status::ERR_NOT_FOUND))
-            }
-            None => Some(Outcome::Ask),
+            None if state.complete && self.runs_here(state, proc.rank) => Outcome::Wait(None, Status::ERR_NOT_FOUND),
+            None => Outcome::Ask,
         }
     }
 

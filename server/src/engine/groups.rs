@@ -14,7 +14,7 @@ use pmix_wire::reply::{Group as Formed, GroupReply};
 use super::collective::{Collective, Kind};
 use super::events::{Range, Sender};
 use super::limits::GROUPS_MAX;
-use super::peers::PeerId;
+use super::peer::PeerId;
 use super::services::Shape;
 use super::{Continuation, Engine};
 use crate::upcall::Upcall;
@@ -186,12 +186,12 @@ impl Engine {
         let (mut lost, mut formed) = (Vec::new(), None);
         if status.is_success() {
             let members: Vec<Proc>;
-            (lost, members) = construct.procs().iter().cloned().partition(|proc| self.is_lost(proc));
-            let is_of_host = construct.was_at_host();
-            let tells_of_end = Info::is_set(construct.infos(), keys::GROUP_NOTIFY_TERMINATION);
+            (lost, members) = construct.procs.iter().cloned().partition(|proc| self.is_lost(proc));
+            let is_of_host = construct.at_host;
+            let tells_of_end = Info::is_set(&construct.infos, keys::GROUP_NOTIFY_TERMINATION);
             let group = Group { members: members.clone(), is_of_host, tells_of_end, leader: None };
             self.groups.insert(name.clone(), group);
-            formed = Some(Formed { members, context: construct.context(), infos: Vec::new() });
+            formed = Some(Formed { members, context: construct.context, infos: Vec::new() });
         }
         let reply = GroupReply { status, group: formed };
         for (peer, tag) in construct.participants() {

@@ -5,11 +5,6 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use pmix_dstore::model::Status;
-
-use super::Engine;
-use super::peers::PeerId;
-
 /// Unanswered requests of one connection.
 const REQUESTS_MAX: usize = 65_536;
 /// Bytes of them; a single request may have more.
@@ -27,9 +22,9 @@ pub(super) const CODES_MAX: usize = 65_536;
 /// Connections of one process at a time.
 pub(super) const CONNECTIONS_MAX: usize = 64;
 /// Tools of one user at a time, or an eighth of the descriptors if that is less.
-const TOOLS_MAX: usize = 256;
+pub(super) const TOOLS_MAX: usize = 256;
 /// Lower limit of it, however few descriptors there are.
-const TOOLS_MIN: usize = 16;
+pub(super) const TOOLS_MIN: usize = 16;
 /// Monitors of one connection.
 pub(super) const MONITORS_MAX: usize = 256;
 /// Paths to remove at the end of one process, or of one user's processes of a job.
@@ -43,12 +38,12 @@ pub(super) struct Unanswered {
     /// The lengths by tag: a peer may use one tag for several requests.
     lens: HashMap<u32, VecDeque<usize>>,
     /// A refusal has been logged.
-    is_told: bool,
+    pub is_told: bool,
 }
 
 impl Unanswered {
     /// Counts a request of `len` bytes; `false` if the limit is reached.
-    fn add(&mut self, tag: u32, len: usize) -> bool {
+    pub fn add(&mut self, tag: u32, len: usize) -> bool {
         if self.count >= REQUESTS_MAX || self.count > 0 && self.bytes + len > REQUEST_BYTES_MAX {
             return false;
         }
@@ -59,7 +54,7 @@ impl Unanswered {
     }
 
     /// Counts a request that will be refused, so that its reply is not counted as the reply of another one with the same tag.
-    fn refused(&mut self, tag: u32) {
+    pub fn refused(&mut self, tag: u32) {
         self.count += 1;
         self.lens.entry(tag).or_default().push_front(0);
     }
@@ -74,45 +69,5 @@ impl Unanswered {
         if lens.is_empty() {
             self.lens.remove(&tag);
         }
-    }
-}
-
-impl Engine {
-    /// How many descriptors this process may have.
-    pub fn descriptors(&self) -> usize {
-        self.config.descriptors
-    }
-
-    /// Whether there is room for one more tool of a user. Tools must leave descriptors for ranks, which connect later. Tools of root
-    /// and of the server's user have no limit: these users could stop the server anyway.
-    pub(super) fn has_room_for_tool(&self, uid: u32) -> bool {
-        let is_bounded = |of: &u32| *of != 0 && *of != self.config.uid;
-        let connected = self.peers.values().filter(|peer| peer.is_tool).map(|peer| peer.user.uid);
-        let users = || connected.clone().chain(self.knocking_users()).filter(is_bounded);
-        let of_user_max = (self.descriptors() / 8).clamp(TOOLS_MIN, TOOLS_MAX);
-        let of_all_max = (self.descriptors() / 4).max(TOOLS_MIN);
-        let of_user = users().filter(|of| *of == uid).count();
-        !is_bounded(&uid) || of_user < of_user_max && users().count() < of_all_max
-    }
-
-    /// Counts a request of `len` bytes; refuses it if its connection has too many open.
-    pub(super) fn open_request(&mut self, id: PeerId, tag: u32, len: usize) -> bool {
-        let Some(peer) = self.peers.get_mut(&id).filter(|_| id != PeerId::OWN) else { return true };
-        if peer.unanswered.add(tag, len) {
-            return true;
-        }
-        peer.unanswered.refused(tag);
-        self.refuse_more(id, tag, "requests that are not answered yet");
-        false
-    }
-
-    /// Refuses a request beyond a limit of its connection; logs the first one.
-    pub(super) fn refuse_more(&mut self, id: PeerId, tag: u32, what: &str) {
-        let Some(peer) = self.peers.get_mut(&id) else { return };
-        if !std::mem::replace(&mut peer.unanswered.is_told, true) {
-            let proc = peer.proc.clone();
-            self.log(format!("{proc} has too many {what}; more are refused"));
-        }
-        self.reply_status(id, tag, Status::ERR_OUT_OF_RESOURCE);
     }
 }

@@ -14,7 +14,7 @@ use pmix_wire::reply::InfosReply;
 
 use super::events::{Range, Sender};
 use super::limits::MONITORS_MAX;
-use super::peers::PeerId;
+use super::peer::PeerId;
 use super::services::Shape;
 use super::statistics::Statistics;
 use super::{Continuation, Engine, Output};

@@ -13,12 +13,10 @@ use pmix_dstore::modex::ModexData;
 use pmix_wire::MESSAGE_LEN_MAX;
 use pmix_wire::jobinfo::{self, Recipient};
 
-use super::apart::Actor;
 use super::ledger::Ledger;
 use super::limits::CONNECTIONS_MAX;
 use super::modex_delta::Changes;
-use super::peers::{Peer, PeerId};
-use super::slurm::Agreement;
+use super::peer::{Actor, Peer, PeerId};
 use super::{Engine, Output, RETURN_DELAY};
 use crate::access::{self, Access, User};
 use crate::cleanup::Cleanup;
@@ -79,6 +77,20 @@ pub(super) enum NamedBy {
     Itself,
     /// The tool, and the host has no upcall to confirm it.
     ItselfUnasked,
+}
+
+/// The agreement of a namespace's servers about fences without data, see `super::slurm`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Agreement {
+    /// No fence of the whole namespace has collected data so far.
+    #[default]
+    Open,
+    /// The first one has begun: the collective of this number.
+    Asked(u64),
+    /// All servers request the ring.
+    Reached,
+    /// Not all do.
+    Refused,
 }
 
 /// One namespace.

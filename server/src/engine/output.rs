@@ -12,7 +12,7 @@ use pmix_wire::{FlowControl, IoDelivery, TAG_FLOW_CONTROL, TAG_IOF};
 
 use super::apart::{REFUSED, Reach, sign, sign_with_name};
 use super::limits::PULLS_MAX;
-use super::peers::{Peer, PeerId};
+use super::peer::{Peer, PeerId};
 use super::services::Shape;
 use super::{Continuation, Engine};
 use crate::completion::UpcallResult;

@@ -1,153 +1,17 @@
 //! Connected peers: handshake, finalize, loss.
 
-use std::collections::HashSet;
 use std::time::Instant;
 
-use pmix_dstore::codec::{Dialect, Module};
-use pmix_dstore::model::{Info, Nspace, Proc, Status, Value, keys};
-use pmix_wire::{ClientReply, Hello, PeerKind, Version};
+use pmix_dstore::model::{Info, Nspace, Proc, Status, keys};
+use pmix_wire::{ClientReply, Hello, PeerKind};
 
 use super::apart::sign;
-use super::limits::{CONNECTIONS_MAX, Unanswered};
+use super::limits::CONNECTIONS_MAX;
+use super::peer::{Peer, PeerId, Transport};
 use super::{Continuation, Engine, LOSS_DELAY, Output};
 use crate::access::User;
-use crate::config::{ANNOUNCED_VERSION, Config};
 use crate::journal::Reason;
 use crate::upcall::Upcall;
-
-/// One connection. Of two connections of a server no two have the same number, however many there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct PeerId(pub u64);
-
-impl PeerId {
-    /// The server process as its own client.
-    pub const OWN: PeerId = PeerId(0);
-
-    /// The index for the peer: a positive number that its library stores; this server does not use it.
-    pub(super) fn index(self) -> u32 {
-        (self.0 & 0x7fff_ffff) as u32
-    }
-}
-
-/// How a peer has connected, and the kernel's information about it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Transport {
-    /// Over the Unix socket of a namespace; the kernel provides the user.
-    Unix {
-        /// Effective user of the other end.
-        uid: u32,
-        /// Its group.
-        gid: u32,
-        /// Its process id in this pid namespace; 0 if it has none.
-        pid: i32,
-    },
-    /// Over TCP on loopback.
-    Tcp {
-        /// The user of the socket at the other end; `None` if this process cannot get it from the kernel.
-        owner: Option<u32>,
-    },
-}
-
-impl Transport {
-    /// The user, by the kernel's word.
-    pub fn user(self) -> Option<u32> {
-        match self {
-            Transport::Unix { uid, .. } => Some(uid),
-            Transport::Tcp { owner } => owner,
-        }
-    }
-
-    /// The process id: from the kernel, or else the peer's claim.
-    fn pid(self, hello: &Hello) -> Option<i32> {
-        let said = || match Info::find(&hello.infos, keys::PROC_PID) {
-            Some(Value::Pid(pid)) => Some(*pid),
-            _ => None,
-        };
-        match self {
-            Transport::Unix { pid, .. } => Some(pid),
-            Transport::Tcp { .. } => said(),
-        }
-        .filter(|pid| *pid > 0)
-    }
-}
-
-/// A connected peer. Encoder, buffer type and store belong to the peer, not to its namespace.
-pub(crate) struct Peer {
-    pub proc: Proc,
-    /// The user of its process.
-    pub user: User,
-    /// Its process id on this node, if known; it may be the peer's own claim.
-    pub pid: Option<i32>,
-    pub dialect: Dialect,
-    /// Its release, parsed.
-    pub version: Version,
-    /// Its release, as in its handshake.
-    pub version_text: String,
-    /// Reads our segments.
-    pub shared: bool,
-    /// Event codes that it is registered for.
-    pub codes: HashSet<Status>,
-    /// Is registered for all events.
-    pub default_events: bool,
-    /// Has called finalize.
-    pub finalized: bool,
-    /// The handshake is answered.
-    pub admitted: bool,
-    /// The host has not launched it, and gets no report of its end.
-    pub is_tool: bool,
-    /// Whether it gets notifications of deleted keys: it then removes its cached values of them.
-    pub gets_deletions: bool,
-    /// It has had input for others.
-    pub has_pushed: bool,
-    /// Its unanswered requests.
-    pub(super) unanswered: Unanswered,
-}
-
-impl Peer {
-    /// The server process as its own client.
-    pub fn own(config: &Config) -> Peer {
-        Peer {
-            proc: config.me.clone(),
-            user: User { uid: config.uid, gid: Some(config.gid) },
-            pid: None,
-            dialect: Dialect::plain(Module::V41),
-            version: Version::OURS,
-            version_text: ANNOUNCED_VERSION.to_owned(),
-            shared: false,
-            codes: HashSet::new(),
-            default_events: false,
-            finalized: false,
-            admitted: true,
-            is_tool: false,
-            // The server's own client caches no values.
-            gets_deletions: false,
-            has_pushed: false,
-            unanswered: Unanswered::default(),
-        }
-    }
-
-    /// A peer that has sent `hello` and has got no answer yet.
-    pub fn new(proc: Proc, user: User, hello: &Hello) -> Peer {
-        Peer {
-            proc,
-            user,
-            pid: None,
-            dialect: hello.dialect(hello.release()),
-            version: hello.release(),
-            version_text: hello.version.clone(),
-            shared: false,
-            codes: HashSet::new(),
-            default_events: false,
-            finalized: false,
-            admitted: false,
-            is_tool: false,
-            gets_deletions: hello.psec == crate::SECURITY_NAME
-                || hello.flag == PeerKind::Client as u8 && hello.release().deletes_keys(),
-            has_pushed: false,
-            unanswered: Unanswered::default(),
-        }
-    }
-}
 
 impl Engine {
     /// Handles a peer's first message. A refused peer is dropped without an answer, as released servers do.
@@ -233,6 +97,27 @@ impl Engine {
             (_, psec) => return Err(format!("security module {psec} is not offered here")),
         }
         Ok(proc)
+    }
+
+    /// Counts a request of `len` bytes; refuses it if its connection has too many open.
+    pub(super) fn open_request(&mut self, id: PeerId, tag: u32, len: usize) -> bool {
+        let Some(peer) = self.peers.get_mut(&id).filter(|_| id != PeerId::OWN) else { return true };
+        if peer.unanswered.add(tag, len) {
+            return true;
+        }
+        peer.unanswered.refused(tag);
+        self.refuse_more(id, tag, "requests that are not answered yet");
+        false
+    }
+
+    /// Refuses a request beyond a limit of its connection; logs the first one.
+    pub(super) fn refuse_more(&mut self, id: PeerId, tag: u32, what: &str) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        if !std::mem::replace(&mut peer.unanswered.is_told, true) {
+            let proc = peer.proc.clone();
+            self.log(format!("{proc} has too many {what}; more are refused"));
+        }
+        self.reply_status(id, tag, Status::ERR_OUT_OF_RESOURCE);
     }
 
     /// The host has looked at the new client.

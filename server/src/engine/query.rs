@@ -16,10 +16,10 @@ use pmix_dstore::model::{
 use pmix_dstore::realm_resolution::{Caller, JobLookup};
 use pmix_wire::reply::{InfosReply, NodesReply, PeersReply};
 
-use super::apart::{Actor, sign};
-use super::attributes;
+use super::apart::sign;
+use super::attributes::{self, list};
 use super::nspaces::NspaceState;
-use super::peers::{Peer, PeerId};
+use super::peer::{Actor, Peer, PeerId};
 use super::{Continuation, Engine};
 use crate::completion::UpcallResult;
 use crate::upcall::Upcall;
@@ -482,11 +482,6 @@ fn first_word(line: &CString) -> Option<CString> {
 
 fn info(key: &str, value: Value) -> Option<Info> {
     Some(Info { key: Key::new(key).ok()?, flags: 0, value })
-}
-
-/// Names, with commas between them.
-pub(super) fn list<'a>(names: impl Iterator<Item = &'a [u8]>) -> Value {
-    Value::string(names.collect::<Vec<_>>().join(&b','))
 }
 
 fn array(ty: DataType, items: Vec<Value>) -> Value {

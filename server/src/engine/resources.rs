@@ -10,7 +10,7 @@ use pmix_dstore::model::{Info, Nspace, Proc, Regattr, Result, Status, keys};
 use pmix_wire::jobinfo;
 
 use super::nspaces::recipient;
-use super::peers::Peer;
+use super::peer::Peer;
 use super::{EXCHANGE, Engine};
 
 /// Keys of groups, which are no values of jobs.

@@ -10,7 +10,7 @@ use pmix_wire::{Reply, Request};
 use super::apart::{REFUSED, sign};
 use super::limits::CLEANUP_PATHS_MAX;
 use super::nspaces::NspaceState;
-use super::peers::{Peer, PeerId};
+use super::peer::{Peer, PeerId};
 use super::query::Form;
 use super::{Continuation, Engine};
 use crate::FabricOperation;

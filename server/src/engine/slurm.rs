@@ -24,6 +24,7 @@ use pmix_dstore::model::{Info, Kval, Nspace, Proc, Rank, Result, Value, keys};
 use pmix_wire::blob::Contribution;
 
 use super::collective::{Collective, Kind};
+use super::nspaces::Agreement;
 use super::{EXCHANGE, Engine};
 use crate::config::SlurmFence;
 
@@ -34,25 +35,11 @@ const NSPACES: &[u8] = b"slurm.pmix.";
 /// because they refuse a fence with an unknown reserved key (4.2.2 does).
 pub(super) const MARK: &str = "dstore.slurm.ring";
 
-/// The agreement of a namespace's servers about the ring.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Agreement {
-    /// No fence of the whole namespace has collected data so far.
-    #[default]
-    Open,
-    /// The first one has begun: the collective of this number.
-    Asked(u64),
-    /// All servers request the ring.
-    Reached,
-    /// Not all do.
-    Refused,
-}
-
 impl Engine {
     /// Whether a fence carries this server's mark. A fence with a time-out does not: after the time-out this server would not learn
     /// the others' decision.
     pub(super) fn is_marked(&self, fence: &Collective) -> bool {
-        fence.collects()
+        fence.collect
             && !fence.may_expire()
             && self.config.slurm_fence != SlurmFence::Never
             && self.agreement_for(fence) == Some(Agreement::Open)
@@ -67,12 +54,12 @@ impl Engine {
 
     /// Whether a fence waits for the end of the marked one before it.
     pub(super) fn awaits_agreement(&self, fence: &Collective) -> bool {
-        !fence.collects() && matches!(self.agreement_for(fence), Some(Agreement::Asked(_)))
+        !fence.collect && matches!(self.agreement_for(fence), Some(Agreement::Asked(_)))
     }
 
     /// Whether a fence without data requests the ring.
     fn asks_for_ring(&self, fence: &Collective) -> bool {
-        let agreement = self.agreement_for(fence).filter(|_| !fence.collects());
+        let agreement = self.agreement_for(fence).filter(|_| !fence.collect);
         agreement.is_some_and(|agreement| match self.config.slurm_fence {
             SlurmFence::Never => false,
             SlurmFence::Agreed => agreement == Agreement::Reached,
@@ -109,8 +96,7 @@ impl Engine {
         if state.agreement == Agreement::Asked(id) {
             state.agreement = Agreement::Refused;
         }
-        let waits =
-            |other: &Collective| *other.kind() == Kind::Fence && other.signature() == signature && !other.was_at_host();
+        let waits = |other: &Collective| other.kind == Kind::Fence && other.signature == signature && !other.at_host;
         let waiting = self.collectives.iter().filter(|(_, other)| waits(other));
         for id in waiting.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.advance(id);
@@ -119,7 +105,7 @@ impl Engine {
 
     /// The agreement that applies to a fence of all ranks of a step.
     fn agreement_for(&self, fence: &Collective) -> Option<Agreement> {
-        let nspace = step_of(fence.signature()).filter(|_| *fence.kind() == Kind::Fence)?;
+        let nspace = step_of(&fence.signature).filter(|_| fence.kind == Kind::Fence)?;
         self.nspaces.get(nspace).map(|state| state.agreement)
     }
 }

@@ -17,6 +17,11 @@ pub(crate) enum Standing {
 }
 
 impl Engine {
+    /// How many descriptors this process may have.
+    pub fn descriptors(&self) -> usize {
+        self.config.descriptors
+    }
+
     /// The standing of a user. `None` is any user, if the kernel cannot tell it: ranks if claims are accepted, otherwise tools
     /// with a proof.
     pub fn standing(&mut self, user: Option<u32>) -> Standing {

@@ -8,7 +8,7 @@ use pmix_dstore::realm_resolution::JobLookup;
 
 use super::Engine;
 use super::apart::{REFUSED, Reach};
-use super::peers::PeerId;
+use super::peer::PeerId;
 use crate::usage::{Subject, Target, Usage};
 
 /// The requested usage, processes and nodes.

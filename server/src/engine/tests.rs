@@ -36,10 +36,9 @@ use crate::GroupOperation;
 use crate::access::Access;
 use crate::cleanup::FileState;
 use crate::completion::{AnswerSink, UpcallResult};
-use crate::config::{Config, SlurmFence};
+use crate::config::{Config, RendezvousOptions, SlurmFence};
 use crate::left_out::left_out;
 use crate::publisher::Publishers;
-use crate::rendezvous::RendezvousOptions;
 use crate::secret::Secret;
 use crate::upcall::Upcall;
 

@@ -4,9 +4,10 @@ use pmix_dstore::model::{Bytes, Info, Proc, Result, Status, Value, keys};
 use pmix_wire::{ClientReply, Hello, PeerKind, ToolReply, Version};
 
 use super::apart::sign;
-use super::limits::CONNECTIONS_MAX;
+use super::limits::{CONNECTIONS_MAX, TOOLS_MAX, TOOLS_MIN};
 use super::nspaces::NamedBy;
-use super::peers::{NO_TABLE, Peer, PeerId, Transport};
+use super::peer::{Peer, PeerId, Transport};
+use super::peers::NO_TABLE;
 use super::{Continuation, Engine, Output, Standing};
 use crate::access::User;
 use crate::completion::UpcallResult;
@@ -44,6 +45,18 @@ impl Engine {
         };
         self.knocking.insert(id, Knocking { kind, hello, user });
         self.upcall(Continuation::AdmitTool(id), Upcall::ToolConnected { infos });
+    }
+
+    /// Whether there is room for one more tool of a user. Tools must leave descriptors for ranks, which connect later. Tools of root
+    /// and of the server's user have no limit: these users could stop the server anyway.
+    pub(super) fn has_room_for_tool(&self, uid: u32) -> bool {
+        let is_bounded = |of: &u32| *of != 0 && *of != self.config.uid;
+        let connected = self.peers.values().filter(|peer| peer.is_tool).map(|peer| peer.user.uid);
+        let users = || connected.clone().chain(self.knocking_users()).filter(is_bounded);
+        let of_user_max = (self.descriptors() / 8).clamp(TOOLS_MIN, TOOLS_MAX);
+        let of_all_max = (self.descriptors() / 4).max(TOOLS_MIN);
+        let of_user = users().filter(|of| *of == uid).count();
+        !is_bounded(&uid) || of_user < of_user_max && users().count() < of_all_max
     }
 
     /// The user of a tool, or why it is refused.

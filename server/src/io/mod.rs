@@ -27,7 +27,7 @@ use self::door::{Door, Verdict};
 use self::files::Files;
 use crate::completion;
 use crate::engine::{Output, PeerId, Standing, Transport};
-use crate::server::Inner;
+use crate::shared_state::SharedState;
 use crate::upcall::Upcall;
 
 /// Messages of one peer that are handled before their replies are sent and other peers have their turn.
@@ -61,7 +61,7 @@ enum Source {
 
 /// The state of the server's thread.
 pub(crate) struct Loop {
-    inner: Arc<Inner>,
+    shared: Arc<SharedState>,
     epoll: Epoll,
     tcp: TcpListener,
     /// The sockets of the network namespace in which the server listens.
@@ -89,23 +89,23 @@ pub(crate) struct Loop {
 
 impl Loop {
     /// Sets up the thread's epoll with the wake-up descriptor and the TCP listener; `connections` is the number of earlier ones.
-    pub fn new(inner: Arc<Inner>, tcp: TcpListener, connections: u64) -> io::Result<Loop> {
+    pub fn new(shared: Arc<SharedState>, tcp: TcpListener, connections: u64) -> io::Result<Loop> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        epoll.add(inner.wake.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, TOKEN_WAKE))?;
+        epoll.add(shared.wake.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, TOKEN_WAKE))?;
         tcp.set_nonblocking(true)?;
         // All ranks of a node connect at once; a rank that finds the queue full would try again a second later.
         listen(&tcp, Backlog::MAXCONN)?;
         epoll.add(&tcp, EpollEvent::new(EpollFlags::EPOLLIN, TOKEN_TCP))?;
-        let descriptors = inner.engine.lock().descriptors();
-        let weak = Arc::downgrade(&inner);
+        let descriptors = shared.engine.lock().descriptors();
+        let weak = Arc::downgrade(&shared);
         let files = Files::new(move |monitor, seen| {
-            if let Some(inner) = weak.upgrade() {
-                inner.feed(|engine| engine.looked(monitor, seen, Instant::now()));
+            if let Some(shared) = weak.upgrade() {
+                shared.feed(|engine| engine.looked(monitor, seen, Instant::now()));
             }
         });
         let door = Door::new(tcp.try_clone()?, descriptors);
         Ok(Loop {
-            inner,
+            shared,
             epoll,
             tcp,
             table: SocketTable::open(),
@@ -129,9 +129,9 @@ impl Loop {
         let mut events = [EpollEvent::empty(); 64];
         loop {
             self.perform();
-            if self.inner.stop.load(Ordering::Acquire) {
+            if self.shared.stop.load(Ordering::Acquire) {
                 // Replies that wait for a publication must still be sent.
-                self.inner.publishers.finish();
+                self.shared.publishers.finish();
                 self.perform();
                 self.drain_inbound();
                 self.flush_on_shutdown();
@@ -142,7 +142,7 @@ impl Loop {
             // Rounded up, so that the deadline has passed when we look.
             let timeout = match self.deadline() {
                 _ if !self.waiting.is_empty() => EpollTimeout::ZERO,
-                _ if self.inner.run_held() => {
+                _ if self.shared.run_held() => {
                     // The return of these calls wakes no one, so the loop polls.
                     thread::sleep(HELD_PAUSE);
                     EpollTimeout::ZERO
@@ -157,7 +157,7 @@ impl Loop {
                 Ok(count) => count,
                 Err(Errno::EINTR) => 0,
                 Err(error) => {
-                    self.inner.log(&format!("epoll: {error}; the server stops"));
+                    self.shared.log(&format!("epoll: {error}; the server stops"));
                     return;
                 }
             };
@@ -200,9 +200,9 @@ impl Loop {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let engine = self.inner.engine.lock().deadline();
+        let engine = self.shared.engine.lock().deadline();
         let hello = self.door.deadline();
-        let withheld = self.inner.journal.lock().deadline();
+        let withheld = self.shared.journal.lock().deadline();
         let stuck = self.stuck.first().map(|(since, _)| *since + STUCK_MAX);
         [engine, hello, withheld, stuck, self.accept_again, self.tcp_again].into_iter().flatten().min()
     }
@@ -211,7 +211,7 @@ impl Loop {
         match token {
             TOKEN_WAKE => {
                 // The work itself is in the engine's outputs.
-                let _ = self.inner.wake.read();
+                let _ = self.shared.wake.read();
             }
             TOKEN_TCP => self.accept_tcp(),
             token if matches!(self.sources.get(&token), Some(Source::Listener(..))) => self.accept_unix(token),
@@ -239,7 +239,7 @@ impl Loop {
                 }
                 Owner::NoTable => self.receive_guest(TOKEN_TCP, Socket::Tcp(stream), Transport::Tcp { owner: None }),
                 Owner::Refused(why) if is_news(&stream, why) => {
-                    self.inner.log(&format!("refused a connection from {address}: {why}"));
+                    self.shared.log(&format!("refused a connection from {address}: {why}"));
                 }
                 Owner::Refused(_) => {}
             }
@@ -276,7 +276,7 @@ impl Loop {
                     let transport = Transport::Unix { uid, gid, pid };
                     self.receive_guest(token, Socket::Unix(stream), transport);
                 }
-                Err(error) => self.inner.log(&format!("a connection without credentials: {error}")),
+                Err(error) => self.shared.log(&format!("a connection without credentials: {error}")),
             }
             self.recover_reserve();
         }
@@ -315,19 +315,19 @@ impl Loop {
         }
         self.make_room();
         if let Err(error) = self.door.restore_reserve(&self.tcp) {
-            self.inner.log(&format!("cannot take new connections for now: {error}"));
+            self.shared.log(&format!("cannot take new connections for now: {error}"));
             self.pause_accepting();
         }
     }
 
     /// Drops the most dispensable silent connection; none if all belong to expected processes.
     fn make_room(&mut self) {
-        let expected = |user| match self.inner.engine.lock().standing(user) {
+        let expected = |user| match self.shared.engine.lock().standing(user) {
             Standing::Member { expected } => expected,
             Standing::Stranger | Standing::Nobody => 0,
         };
         if let Some(token) = self.door.dispensable(expected) {
-            self.inner.log("descriptors are short: dropped a connection that said nothing while others waited");
+            self.shared.log("descriptors are short: dropped a connection that said nothing while others waited");
             self.drop_peer(token);
         }
     }
@@ -335,16 +335,16 @@ impl Loop {
     /// Admits a connection to its handshake, or closes it at once.
     fn receive_guest(&mut self, listener: u64, socket: Socket, transport: Transport) {
         let user = transport.user();
-        let standing = self.inner.engine.lock().standing(user);
+        let standing = self.shared.engine.lock().standing(user);
         match self.door.judge(listener, user, standing) {
             Verdict::Enter => {}
             Verdict::Replace(token) => {
-                self.inner.log("dropped a connection that said nothing while others waited");
+                self.shared.log("dropped a connection that said nothing while others waited");
                 self.drop_peer(token);
             }
             Verdict::Close(why) => {
                 let user = user.map_or_else(|| "an unknown user".to_owned(), |uid| format!("user {uid}"));
-                return self.inner.log(&format!("refused a connection of {user}, {why}"));
+                return self.shared.log(&format!("refused a connection of {user}, {why}"));
             }
         }
         if let Socket::Tcp(stream) = &socket {
@@ -407,7 +407,7 @@ impl Loop {
             }
             let in_hello = self.peer(token).is_some_and(|connection| connection.has_half_a_hello());
             if let Some(why) = why.or_else(|| in_hello.then(|| "ended within its handshake".to_owned())) {
-                self.inner.log(&format!("connection {token}: {why}"));
+                self.shared.log(&format!("connection {token}: {why}"));
             }
             self.drop_peer(token);
         }
@@ -425,25 +425,25 @@ impl Loop {
                         let transport = connection.transport;
                         connection.stage = Stage::Asked;
                         self.door.heard(token);
-                        self.inner.engine.lock().hello(PeerId(token), transport, hello);
+                        self.shared.engine.lock().hello(PeerId(token), transport, hello);
                     }
                     Err(status) => {
-                        self.inner.log(&format!("refused a connection: malformed handshake ({status})"));
+                        self.shared.log(&format!("refused a connection: malformed handshake ({status})"));
                         return self.drop_peer(token);
                     }
                 },
                 Ok(Some(Incoming::Message(Frame { tag: TAG_HEARTBEAT, .. }))) => {
-                    self.inner.engine.lock().beat(PeerId(token));
+                    self.shared.engine.lock().beat(PeerId(token));
                 }
                 Ok(Some(Incoming::Message(Frame { tag, len, payload }))) => {
-                    let mut engine = self.inner.engine.lock();
+                    let mut engine = self.shared.engine.lock();
                     match payload {
                         Ok(payload) => engine.message(PeerId(token), tag, payload, Instant::now()),
                         Err(_) => engine.refuse(PeerId(token), tag, len as usize, true),
                     }
                 }
                 Err(why) => {
-                    self.inner.log(&format!("dropped connection {token}: {why}"));
+                    self.shared.log(&format!("dropped connection {token}: {why}"));
                     return self.drop_peer(token);
                 }
             }
@@ -458,7 +458,7 @@ impl Loop {
                 self.stuck.remove(&(since, token));
             }
             let _ = self.epoll.delete(&connection.socket);
-            self.inner.engine.lock().disconnected(PeerId(token), Instant::now());
+            self.shared.engine.lock().disconnected(PeerId(token), Instant::now());
         }
     }
 
@@ -489,9 +489,9 @@ impl Loop {
     /// Performs the engine's outputs until there are none.
     fn perform(&mut self) {
         loop {
-            let outputs = self.inner.engine.lock().take_outputs();
+            let outputs = self.shared.engine.lock().take_outputs();
             // Run these first: they must run before the outputs of the thread's next call.
-            self.inner.run_held();
+            self.shared.run_held();
             if outputs.is_empty() {
                 return;
             }
@@ -503,16 +503,16 @@ impl Loop {
 
     fn perform_one(&mut self, output: Output) {
         match output {
-            Output::Send { peer: PeerId::OWN, tag, payload } => self.inner.own_message(tag, payload),
+            Output::Send { peer: PeerId::OWN, tag, payload } => self.shared.own_message(tag, payload),
             Output::Send { peer, tag, payload } => self.send(peer, tag, payload),
             Output::Admit { peer, status, reply } => self.admit(peer, status, reply),
             Output::Close(peer) => self.drop_peer(peer.0),
             Output::Publish(directory) => {
-                let plan = self.inner.engine.lock().take_plan(directory);
-                plan.into_iter().for_each(|plan| self.inner.publish(plan));
+                let plan = self.shared.engine.lock().take_plan(directory);
+                plan.into_iter().for_each(|plan| self.shared.publish(plan));
             }
             Output::Listen(nspace, directory) => {
-                let Some(listener) = self.inner.publishers.take_listener(directory) else { return };
+                let Some(listener) = self.shared.publishers.take_listener(directory) else { return };
                 let token = self.token_next;
                 self.token_next += 1;
                 match self.epoll.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, token)) {
@@ -520,7 +520,9 @@ impl Loop {
                         self.listeners.insert(nspace.clone(), token);
                         self.sources.insert(token, Source::Listener(listener));
                     }
-                    Err(error) => self.inner.log(&format!("namespace {nspace}: its socket cannot be watched: {error}")),
+                    Err(error) => {
+                        self.shared.log(&format!("namespace {nspace}: its socket cannot be watched: {error}"))
+                    }
                 }
             }
             Output::Unlisten(nspace) => {
@@ -534,29 +536,29 @@ impl Loop {
             Output::Call(call) => call(),
             Output::Look { monitor, path, user } => {
                 if !self.files.look(user, (monitor, path)) {
-                    self.inner.engine.lock().looked(monitor, None, Instant::now());
+                    self.shared.engine.lock().looked(monitor, None, Instant::now());
                 }
             }
             Output::Measure { monitor, usage, targets, hostname } => {
                 let told = usage.read(&targets, &hostname);
-                self.inner.engine.lock().measured(monitor, told);
+                self.shared.engine.lock().measured(monitor, told);
             }
             Output::CleanUp((uid, gid), cleanup) => cleanup.run(uid, gid),
-            Output::Log(reason, line) => self.inner.log_for(reason, &line),
+            Output::Log(reason, line) => self.shared.log_for(reason, &line),
         }
     }
 
     fn upcall(&mut self, id: u64, upcall: Upcall) {
-        if self.inner.is_stopped() {
+        if self.shared.is_stopped() {
             // The host has ended the server, perhaps inside the callback before this.
             completion::close(id);
             return;
         }
         let at_once = upcall.answered_at_once();
-        let status = upcall.call(&*self.inner.host, id);
+        let status = upcall.call(&*self.shared.host, id);
         // `SUCCESS` means that the answer follows, unless the return value is the whole answer.
         if (status != Status::SUCCESS || at_once) && completion::close(id) {
-            self.inner.engine.lock().answer(id, status.into());
+            self.shared.engine.lock().answer(id, status.into());
         }
     }
 
@@ -583,7 +585,7 @@ impl Loop {
             self.events_dropped += 1;
             if self.events_dropped.is_power_of_two() {
                 let dropped = self.events_dropped;
-                self.inner.log(&format!(
+                self.shared.log(&format!(
                     "connection {token} does not read: {dropped} events and pieces of output dropped so far"
                 ));
             }
@@ -608,11 +610,11 @@ impl Loop {
         let stuck = self.stuck.iter().take_while(|(since, _)| *since + STUCK_MAX <= now).map(|(_, token)| *token);
         let expired: Vec<u64> = self.door.expired(now).into_iter().chain(stuck).collect();
         for token in expired {
-            self.inner.log(&format!("dropped connection {token}: it says or takes nothing"));
+            self.shared.log(&format!("dropped connection {token}: it says or takes nothing"));
             self.drop_peer(token);
         }
-        self.inner.engine.lock().tick(now);
-        self.inner.log_withheld(Some(now));
+        self.shared.engine.lock().tick(now);
+        self.shared.log_withheld(Some(now));
     }
 
     /// Waits a moment for queued replies to be sent.

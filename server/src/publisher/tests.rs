@@ -89,9 +89,9 @@ fn done() -> (OpDone, Receiver<Status>) {
 fn others_are_served_while_a_large_segment_is_written() {
     let directory = tempfile::tempdir().unwrap();
     let (server, [mut writer, mut other]) = with_ranks(directory.path());
-    assert!(matches!(*server.inner().publishers.worker.lock(), Worker::None), "begun with the first large segment");
+    assert!(matches!(*server.shared().publishers.worker.lock(), Worker::None), "begun with the first large segment");
     // A thread that writes blocks on this lock.
-    let held = server.inner().publishers.directories.lock();
+    let held = server.shared().publishers.directories.lock();
     fence(&mut writer, 0, 101);
     for tag in 200..220 {
         send(&mut other, tag, Request::JobInfo);
@@ -101,14 +101,14 @@ fn others_are_served_while_a_large_segment_is_written() {
         send(&mut other, 1000 + tag, Request::Get { nspace: proc(0).nspace, rank: Rank(0), infos, key });
         assert_eq!(reply(&mut other).0, 1000 + tag);
     }
-    until(|| matches!(*server.inner().publishers.worker.lock(), Worker::Running(..)));
+    until(|| matches!(*server.shared().publishers.worker.lock(), Worker::Running(..)));
     writer.set_nonblocking(true).unwrap();
     assert!(writer.peek(&mut [0]).is_err(), "the fence is not answered yet");
     writer.set_nonblocking(false).unwrap();
     drop(held);
     assert_eq!(reply(&mut writer), (102, Status::SUCCESS));
     server.finalize();
-    assert!(matches!(*server.inner().publishers.worker.lock(), Worker::Ended));
+    assert!(matches!(*server.shared().publishers.worker.lock(), Worker::Ended));
     assert!(no_files_in(directory.path()));
 }
 
@@ -116,14 +116,14 @@ fn others_are_served_while_a_large_segment_is_written() {
 fn a_server_that_ends_while_a_segment_is_written_answers_the_fence_first() {
     let directory = tempfile::tempdir().unwrap();
     let (server, [mut writer, _other]) = with_ranks(directory.path());
-    let held = server.inner().publishers.directories.lock();
+    let held = server.shared().publishers.directories.lock();
     fence(&mut writer, 0, 101);
-    until(|| matches!(*server.inner().publishers.worker.lock(), Worker::Running(..)));
+    until(|| matches!(*server.shared().publishers.worker.lock(), Worker::Running(..)));
     let ending = thread::spawn({
         let server = server.clone();
         move || server.finalize()
     });
-    until(|| server.inner().is_stopped());
+    until(|| server.shared().is_stopped());
     drop(held);
     assert_eq!(reply(&mut writer), (102, Status::SUCCESS));
     assert_eq!(ending.join().unwrap(), Status::SUCCESS);
@@ -134,9 +134,9 @@ fn a_server_that_ends_while_a_segment_is_written_answers_the_fence_first() {
 fn a_job_is_forgotten_when_its_segment_is_written() {
     let directory = tempfile::tempdir().unwrap();
     let (server, [mut writer, _other]) = with_ranks(directory.path());
-    let held = server.inner().publishers.directories.lock();
+    let held = server.shared().publishers.directories.lock();
     fence(&mut writer, 0, 101);
-    until(|| matches!(*server.inner().publishers.worker.lock(), Worker::Running(..)));
+    until(|| matches!(*server.shared().publishers.worker.lock(), Worker::Running(..)));
     let (called, heard) = done();
     assert_eq!(server.deregister_nspace(&proc(0).nspace, Some(called)), Status::SUCCESS);
     assert_eq!(reply(&mut writer), (102, Status::SUCCESS), "before its connection ends");
@@ -155,14 +155,14 @@ fn a_registration_returns_or_calls_back_when_directory_and_job_segment_are_there
         let server = server(directory.path());
         let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
         assert_eq!(server.register_client(proc(0), uid, gid, 0, None), Status::OPERATION_SUCCEEDED);
-        let held = server.inner().publishers.directories.lock();
+        let held = server.shared().publishers.directories.lock();
         let infos = vec![Info::new(keys::JOB_SIZE, Value::Uint32(2))];
         let (called, heard) = done();
         let registering = thread::spawn({
             let server = server.clone();
             move || server.register_nspace(proc(0).nspace, 2, infos, calls_back.then_some(called))
         });
-        until(|| server.inner().engine.lock().is_publishing());
+        until(|| server.shared().engine.lock().is_publishing());
         assert!(heard.try_recv().is_err() && !registering.is_finished() && no_files_in(directory.path()));
         // The engine serves others.
         let env = server.setup_fork(&Proc::new(Nspace::new("other").unwrap(), Rank(0))).unwrap();
@@ -221,9 +221,9 @@ fn the_servers_own_fence_waits_for_a_publication_that_is_under_way() {
         server.register_client(proc(rank), geteuid().as_raw(), getegid().as_raw(), 0, None);
     }
     let mut writer = connected(&server, &proc(0));
-    let held = server.inner().publishers.directories.lock();
+    let held = server.shared().publishers.directories.lock();
     fence(&mut writer, 0, 101);
-    until(|| matches!(*server.inner().publishers.worker.lock(), Worker::Running(..)));
+    until(|| matches!(*server.shared().publishers.worker.lock(), Worker::Running(..)));
     let (client, (told, heard)) = (server.client(), unbounded());
     let on_own_thread = move |_| told.send(client.fence(&[proc(1)], Vec::new()).wait().map(drop)).unwrap_or(());
     server.setup_local_support(Some(Box::new(on_own_thread)));
@@ -238,9 +238,9 @@ fn the_servers_own_fence_waits_for_a_publication_that_is_under_way() {
 fn a_call_that_waits_for_another_thread_lets_replies_out() {
     let directory = tempfile::tempdir().unwrap();
     let (server, [mut writer, _other]) = with_ranks(directory.path());
-    let held = server.inner().publishers.directories.lock();
+    let held = server.shared().publishers.directories.lock();
     fence(&mut writer, 0, 101);
-    until(|| matches!(*server.inner().publishers.worker.lock(), Worker::Running(..)));
+    until(|| matches!(*server.shared().publishers.worker.lock(), Worker::Running(..)));
     let forgetting = thread::spawn({
         let server = server.clone();
         move || server.deregister_nspace(&proc(0).nspace, None)
@@ -258,17 +258,17 @@ fn a_server_that_ends_waits_for_files_that_a_thread_of_the_host_writes() {
     let directory = tempfile::tempdir().unwrap();
     let server = server(directory.path());
     server.register_client(proc(0), geteuid().as_raw(), getegid().as_raw(), 0, None);
-    let held = server.inner().publishers.directories.lock();
+    let held = server.shared().publishers.directories.lock();
     let spawn = |call: fn(&Server) -> Status| {
         let server = server.clone();
         thread::spawn(move || call(&server))
     };
     let registering = spawn(|server| server.register_nspace(proc(0).nspace, 1, Vec::new(), None));
-    until(|| server.inner().engine.lock().is_publishing());
+    until(|| server.shared().engine.lock().is_publishing());
     let (called, heard) = done();
     assert_eq!(server.deregister_nspace(&proc(0).nspace, Some(called)), Status::SUCCESS);
     let ending = spawn(Server::finalize);
-    until(|| server.inner().is_stopped());
+    until(|| server.shared().is_stopped());
     thread::sleep(Duration::from_millis(100));
     drop(held);
     assert_eq!(ending.join().unwrap(), Status::SUCCESS);
@@ -282,7 +282,7 @@ fn a_server_that_ends_waits_for_files_that_a_thread_of_the_host_writes() {
 fn file_work_with_the_engines_lock_held_panics() {
     let directory = tempfile::tempdir().unwrap();
     let server = server(directory.path());
-    let engine: &EngineLock = &server.inner().engine;
+    let engine: &EngineLock = &server.shared().engine;
     let job = Nspace::new("job").unwrap();
     let mut publisher = Publisher::create(directory.path(), &job, None).unwrap();
     let panics = |work: &mut dyn FnMut()| {
@@ -295,7 +295,7 @@ fn file_work_with_the_engines_lock_held_panics() {
     assert!(panics(&mut || drop(publisher.adopt("sock"))));
     assert!(panics(&mut || drop(publisher.give_to(own))));
     assert!(panics(&mut || drop(listen(&mut publisher, 0o600))));
-    assert!(panics(&mut || server.inner().log("a line")));
+    assert!(panics(&mut || server.shared().log("a line")));
     // Without the lock they work as always.
     assert!(publisher.adopt("page-0").is_ok() && publisher.give_to(own).is_ok());
     let mut publisher = Some(publisher);

@@ -1,0 +1,122 @@
+//! The start of a server: settings, listener, thread, rendezvous files.
+
+use std::fmt::Display;
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::signal::{SigSet, SigmaskHow};
+use parking_lot::Mutex;
+use pmix_client::Client;
+use pmix_client::output::Format;
+use pmix_dstore::fallible_alloc;
+use pmix_dstore::model::{Info, Result, Status, keys};
+
+use super::Server;
+use crate::Host;
+use crate::config::{self, Config};
+use crate::env;
+use crate::io::Loop;
+use crate::link::OwnLink;
+use crate::log::log;
+use crate::rendezvous::Rendezvous;
+use crate::shared_state::SharedState;
+use crate::topology;
+
+/// Logs the step at which a server could not start, and returns the status for its host.
+fn did_not_start(step: &str, error: impl Display) -> Status {
+    log(&format!("cannot start: {step}: {error}"));
+    Status::ERR_OUT_OF_RESOURCE
+}
+
+/// The settings. Attributes that are refused are logged.
+///
+/// # Errors
+/// As [`Config::read`]; `NOT_SUPPORTED` if the host requires an attribute that is refused.
+fn accepted_config(infos: &[Info]) -> Result<Config> {
+    let config = Config::read(infos)?;
+    let (refused, is_needed) = config::refused(infos);
+    refused.iter().for_each(|line| log(line));
+    if is_needed { Err(Status::ERR_NOT_SUPPORTED) } else { Ok(config) }
+}
+
+/// The listener on the loopback interface, and its port; `port` 0 is any.
+fn listen(port: u16) -> Result<(TcpListener, u16)> {
+    let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+        .map_err(|error| did_not_start(&format!("listen on 127.0.0.1, port {port}"), error))?;
+    let port = tcp.local_addr().map_err(|error| did_not_start("read the listener's port", error))?.port();
+    Ok((tcp, port))
+}
+
+/// Starts the server's thread, which serves the listener; `connections` is the number of earlier ones.
+fn start_thread(shared: &Arc<SharedState>, tcp: TcpListener, connections: u64) -> Result<JoinHandle<()>> {
+    let serving =
+        Loop::new(shared.clone(), tcp, connections).map_err(|error| did_not_start("watch the listeners", error))?;
+    let own = shared.clone();
+    // The host's signals are for the host's threads: ours is born with all of them blocked.
+    let blocked = |error| did_not_start("block signals", error);
+    let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK).map_err(blocked)?;
+    let thread = thread::Builder::new().name("pmix-server".into()).spawn(move || {
+        own.begin_thread();
+        drop(own);
+        serving.run();
+    });
+    mask.thread_set_mask().map_err(blocked)?;
+    thread.map_err(|error| did_not_start("start a thread", error))
+}
+
+impl Server {
+    /// Starts a server: its listener, its thread, and its own client.
+    ///
+    /// `infos` are the attributes of `PMIx_server_init`. The machine's topology as XML among them (`PMIX_HWLOC_XML_V2`, `PMIX_HWLOC_XML_V1`,
+    /// `PMIX_LOCAL_TOPO`) becomes a value of all jobs, unless their registration has it; with `PMIX_SERVER_SHARE_TOPOLOGY` the server reads it.
+    ///
+    /// # Errors
+    /// `BAD_PARAM` for attributes of a wrong type, `NOT_SUPPORTED` for one that is refused and marked as required,
+    /// `OUT_OF_RESOURCE` if there are no descriptors or threads or the port is in use, `NOMEM`;
+    /// `INIT` if the URI cannot be reported as the host requests. A logged line names the step that failed, with the system's error.
+    pub fn init(host: Arc<dyn Host>, infos: &[Info]) -> Result<Arc<Server>> {
+        Server::start(host, infos, 0)
+    }
+
+    /// As [`Server::init`], for a server that had `connections` connections before.
+    pub(super) fn start(host: Arc<dyn Host>, infos: &[Info], connections: u64) -> Result<Arc<Server>> {
+        fallible_alloc::reserve_emergency()?;
+        let config = accepted_config(infos)?;
+        let format = Format::read(infos)?;
+        // Before the thread starts: an error must not leave it running.
+        let told = topology::told(infos, log)?;
+        let (tcp, port) = listen(config.port)?;
+        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+        let wake = EventFd::from_flags(flags).map_err(|error| did_not_start("open an eventfd", error))?;
+        let (me, hostname) = (config.me.clone(), config.hostname.clone());
+        let (settings, uri) = (config.clone(), env::uri(&config, port));
+        let shared = SharedState::new(config, port, host, wake);
+        let link = Arc::new(OwnLink(Arc::downgrade(&shared)));
+        let client = Arc::new(Client::with_link(me.clone(), hostname.clone().into_bytes(), uri, link));
+        shared.set_client(&client);
+        let thread = Mutex::new(Some(start_thread(&shared, tcp, connections)?));
+        let shows_output = Info::is_set(infos, keys::IOF_LOCAL_OUTPUT);
+        if shows_output {
+            client.show_output(format);
+        }
+        let rendezvous = Mutex::default();
+        let pid = std::process::id();
+        let server = Server { shared, client, me, hostname, thread, told, shows_output, rendezvous, pid };
+        // Only now, so that readers of the files find a server that answers.
+        server.report_address(&settings, port)?;
+        Ok(Arc::new(server))
+    }
+
+    /// Writes the rendezvous files, and reports the address where the host wants it.
+    fn report_address(&self, config: &Config, port: u16) -> Result<()> {
+        let opened = Rendezvous::open(config, port, |line| self.shared.log(&line));
+        *self.rendezvous.lock() = opened.map_err(|(path, error)| {
+            let path = path.display();
+            self.shared.log(&format!("{path}: {error}; the address of this server cannot be reported there"));
+            Status::ERR_INIT
+        })?;
+        Ok(())
+    }
+}
