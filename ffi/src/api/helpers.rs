@@ -27,7 +27,11 @@ status_entry! {
     /// Numbers, PROC and TIMEVAL go to the memory that `*data` points to, strings and other structures to new memory;
     /// the bytes of a byte object are shared with the value.
     fn PMIx_Value_unload(val: *mut pmix_value_t, data: *mut *mut c_void, sz: *mut usize) {
-        value::unload(present(val)?, writable(data)?, writable(sz)?)
+        let (data, sz) = (writable(data)?, writable(sz)?);
+        if let Some((contents, size)) = value::unload(present(val)?, data)? {
+            (*data, *sz) = (contents, size);
+        }
+        Ok(())
     }
 
     /// `PMIx_Value_xfer`: copies a value into another one, whose former contents are not freed.

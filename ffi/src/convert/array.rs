@@ -21,7 +21,7 @@ pub unsafe fn bytes<'a>(at: *const c_char, len: usize) -> &'a [u8] {
     if at.is_null() || len == 0 {
         return &[];
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: not NULL, hence readable for `len` bytes during `'a`, by the caller's promise.
     unsafe { slice::from_raw_parts(at.cast(), len) }
 }
 
@@ -41,7 +41,7 @@ pub unsafe fn read<T: Object>(items: *const T, count: usize) -> Result<Vec<T::Mo
     }
     let mut models = fallible_alloc::vec(count)?;
     for index in 0..count {
-        // SAFETY: the caller's promise.
+        // SAFETY: within the array, whose structures are initialised, by the caller's promise.
         models.push(unsafe { T::read(items.add(index)) }?);
     }
     Ok(models)
@@ -63,28 +63,27 @@ pub unsafe fn free_array<T: Object>(items: *mut T, count: usize) {
     if items.is_null() {
         return;
     }
-    // SAFETY: the caller's promise.
-    unsafe {
-        for index in 0..count {
-            T::destroy(items.add(index));
-        }
-        free(items);
+    for index in 0..count {
+        // SAFETY: within the array, whose structures own what they hold, by the caller's promise.
+        unsafe { T::destroy(items.add(index)) };
     }
+    // SAFETY: from `malloc` and not used again, by the caller's promise.
+    unsafe { free(items) };
 }
 
-/// Processes of one job, without their ranks: arrays of processes are copied from them in one piece.
+/// Processes of one job, without their ranks. An array of processes is copied from them in large pieces; the ranks are written
+/// afterwards.
 #[derive(Default)]
 pub struct Names(OnceLock<Box<[pmix_proc_t; Names::COUNT]>>);
 
 impl Names {
-    /// As many as many a node runs, in 4 KiB.
+    /// About as many processes as a node runs; they take 4 KiB.
     const COUNT: usize = 16;
 
     fn of(&self, nspace: &[u8]) -> &[pmix_proc_t; Names::COUNT] {
         self.0.get_or_init(|| {
             let mut name: pmix_nspace_t = [0; size_of::<pmix_nspace_t>()];
-            // SAFETY: the buffer is of the length that is given.
-            unsafe { text::write_name(name.as_mut_ptr(), name.len(), nspace) };
+            text::fill_name(&mut name, nspace);
             Box::new([pmix_proc_t { nspace: name, rank: 0 }; Names::COUNT])
         })
     }
@@ -100,16 +99,16 @@ impl Names {
         }
         let names = self.of(nspace);
         let items = reserve_many::<pmix_proc_t>(count)?;
-        // SAFETY: new memory for so many processes, which nobody else knows; each is written whole.
-        unsafe {
-            for first in (0..count).step_by(Names::COUNT) {
-                let some = names.len().min(count - first);
-                items.add(first).copy_from_nonoverlapping(names.as_ptr(), some);
-            }
-            match ranks {
-                Ranks::Run(run) => run.clone().enumerate().for_each(|(at, rank)| (*items.add(at)).rank = rank),
-                Ranks::List(list) => list.iter().enumerate().for_each(|(at, rank)| (*items.add(at)).rank = rank.0),
-            }
+        for first in (0..count).step_by(Names::COUNT) {
+            let some = names.len().min(count - first);
+            // SAFETY: new memory for `count` processes, which nobody else knows.
+            unsafe { items.add(first).copy_from_nonoverlapping(names.as_ptr(), some) };
+        }
+        // SAFETY: the loop has written all `count` processes, and there are as many ranks.
+        let set_rank = |(at, rank): (usize, u32)| unsafe { (*items.add(at)).rank = rank };
+        match ranks {
+            Ranks::Run(run) => run.clone().enumerate().for_each(set_rank),
+            Ranks::List(list) => list.iter().map(|rank| rank.0).enumerate().for_each(set_rank),
         }
         Ok((items, count))
     }
@@ -121,9 +120,9 @@ pub struct CArray<T: Object> {
     count: usize,
 }
 
-// SAFETY: the array is owned and its memory is plain heap memory, free of ties to a thread.
+// SAFETY: the array is owned, and heap memory is not bound to a thread.
 unsafe impl<T: Object> Send for CArray<T> {}
-// SAFETY: a shared array gives away its address and count, which do not change.
+// SAFETY: a shared reference gives only the address and the count, which do not change.
 unsafe impl<T: Object> Sync for CArray<T> {}
 
 impl<T: Object> CArray<T> {

@@ -1,11 +1,11 @@
-//! Between C objects and the model, in both directions.
+//! Conversions between C objects and the model, in both directions.
 //!
-//! * [`text`]: strings and names, read to their NUL and no further.
-//! * [`structure`]: the trait of all structures; [`object`]: each of them: reading, writing, and freeing what it holds.
-//! * [`value`]: `pmix_value_t`, which holds any of them, also borrowed for the paths that must not allocate.
-//! * [`registration`]: what a host registers of a job, read where it lies.
+//! * [`text`]: strings and names. Nothing after the NUL is read.
+//! * [`structure`]: the trait of all structures. [`object`]: its implementation for each structure: read, write, free the contents.
+//! * [`value`]: `pmix_value_t`, which holds any structure; also a borrowed form for the paths that must not allocate.
+//! * [`registration`]: the attributes of a job that a host registers, read in place.
 //! * [`topology`]: which cpusets and topologies are hwloc's.
-//! * [`mod@array`]: arrays of structures: those C code passes, and those handed to C code.
+//! * [`mod@array`]: arrays of structures, both those that C code passes and those that C code gets.
 
 pub mod array;
 pub mod object;

@@ -1,31 +1,32 @@
-//! Every structure of the interface: read into the model, written from it, and its contents freed.
+//! Every structure of the interface: how it is read into the model, written from the model, and how its contents are freed.
 //!
-//! One `impl` of [`Object`] per structure says all that is known of it. An object that is all zero is a valid empty
-//! one, so that a half-written one can be destroyed.
+//! Each structure has one `impl` of [`Object`]. A structure of zeros is a valid empty one. For this reason a structure can be
+//! destroyed after a write that failed halfway.
 
 use std::ffi::{CString, c_char, c_void};
-use std::slice;
+use std::mem::offset_of;
+use std::{ptr, slice};
 
 use libc::timeval;
 use pmix_client::topology::{self, Topology};
 use pmix_dstore::fallible_alloc;
 use pmix_dstore::model::{
     App, Bytes, Coord, DataArray, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, Info,
-    InfoFlags, NetStats, NodeStats, Nspace, Pdata, Proc, ProcInfo, ProcStats, Query, Rank, Regattr, Result, Status,
-    Value,
+    InfoFlags, Key, NetStats, NodeStats, Nspace, Pdata, Proc, ProcInfo, ProcStats, Query, Rank, Regattr, Result,
+    Status, Value,
 };
 use pmix_hwloc::Hwloc;
 
 use super::array;
 pub use super::structure::Object;
-use super::text::{self, write_name};
+use super::text;
 use crate::convert::topology::is_hwlocs;
 use crate::memory::{
     copy_bytes, copy_string, copy_string_list, copy_string_or_null, copy_text, free, free_string_list, zeroed,
 };
 use crate::types::*;
 
-/// Implements [`Object`] for one structure from three bodies, in which `at` may be dereferenced.
+/// Implements [`Object`] for one structure from three bodies, which rely on the promises of the trait's functions about `at`.
 macro_rules! object {
     ($c:ty as $model:ty; read($r:ident) $read:block write($m:ident, $w:ident) $write:block destroy($d:ident) $destroy:block) => {
         impl Object for $c {
@@ -52,489 +53,574 @@ macro_rules! object {
     };
 }
 
+/// Implements [`Object`] for a number. Its destructor has nothing to free.
+macro_rules! numbers {
+    ($($c:ty as $model:ty,)+) => {$(
+        object! { $c as $model;
+            read(at) {
+                // SAFETY: the number is initialised.
+                Ok(unsafe { *at } as $model)
+            }
+            write(number, at) {
+                // SAFETY: there is room for the number.
+                unsafe { at.write(*number as $c) };
+                Ok(())
+            }
+            destroy(at) {}
+        }
+    )+};
+}
+
+numbers! { u8 as u8, i8 as u8, u16 as u16, i32 as i32, u64 as u64, usize as u64, f32 as f32, }
+
+/// Implements [`Object`] for a structure whose members are themselves objects, and arrays of objects with their counts. It names
+/// for each member of the C structure the one of the model.
+macro_rules! members {
+    ($c:ident as $model:ident {
+        $($member:ident => $part:ident),* $(; arrays: $($items:ident[$count:ident] => $list:ident),+)?
+    }) => {
+        object! { $c as $model;
+            read(at) {
+                Ok($model {
+                    // SAFETY: a member of an initialised structure is an initialised object of its own type.
+                    $($part: unsafe { Object::read(&raw const (*at).$member) }?,)*
+                    // SAFETY: the pointer is NULL or leads to as many initialised structures as the count says.
+                    $($($list: unsafe { array::read((*at).$items, (*at).$count) }?,)+)?
+                })
+            }
+            write(model, at) {
+                // SAFETY: a member of zeroed memory for the structure is zeroed memory for an object of its own type.
+                $(unsafe { Object::write(&model.$part, &raw mut (*at).$member) }?;)*
+                $($(
+                    let items = array::write(&model.$list)?;
+                    // SAFETY: there is room for the structure.
+                    unsafe { ((*at).$items, (*at).$count) = (items, model.$list.len()) };
+                )+)?
+                Ok(())
+            }
+            destroy(at) {
+                // SAFETY: what a member holds comes from `malloc`, as all contents of the structure do.
+                $(unsafe { Object::destroy(&raw mut (*at).$member) };)*
+                // SAFETY: the pointer is NULL or leads to as many structures from `malloc` as the count says.
+                $($(unsafe { destroy_array(&raw mut (*at).$items, &raw mut (*at).$count) };)+)?
+            }
+        }
+    };
+}
+
 object! { *mut c_char as Option<CString>;
-    read(at) { text::owned_string(*at) }
+    read(at) {
+        // SAFETY: an initialised pointer, which is NULL or leads to a C string.
+        unsafe { text::owned_string(*at) }
+    }
     write(string, at) {
-        *at = copy_string_or_null(string.as_deref())?;
+        let copy = copy_string_or_null(string.as_deref())?;
+        // SAFETY: there is room for a pointer.
+        unsafe { at.write(copy) };
         Ok(())
     }
     destroy(at) {
-        free(*at);
-        *at = std::ptr::null_mut();
+        // SAFETY: an initialised pointer, which is forgotten here.
+        let string = unsafe { at.replace(ptr::null_mut()) };
+        // SAFETY: NULL or from `malloc`, and no longer in the structure.
+        unsafe { free(string) };
     }
 }
 
-/// A map of nodes or processes as its text, which says itself where it ends: what `PMIX_REGEX` is in a buffer and in memory of its
-/// own. Values hold a byte object instead.
+object! { *mut *mut c_char as Vec<CString>;
+    read(at) {
+        // SAFETY: an initialised pointer, which is NULL or leads to an array of C strings with a NULL at its end.
+        unsafe { text::string_list(*at) }
+    }
+    write(strings, at) {
+        let list = copy_string_list(strings)?;
+        // SAFETY: there is room for a pointer.
+        unsafe { at.write(list) };
+        Ok(())
+    }
+    destroy(at) {
+        // SAFETY: an initialised pointer, which is forgotten here.
+        let list = unsafe { at.replace(ptr::null_mut()) };
+        // SAFETY: NULL, or the list and its strings are from `malloc`; it is no longer in the structure.
+        unsafe { free_string_list(list) };
+    }
+}
+
+/// A map of nodes or processes as its text, which contains its own length. This is the form of `PMIX_REGEX` in a buffer and in
+/// memory of its own. Values hold a byte object instead.
 #[repr(transparent)]
 pub struct MapText(*mut c_char);
 
 object! { MapText as Bytes;
     read(at) {
-        match (*at).0.cast_const() {
-            map if map.is_null() => Err(Status::ERR_BAD_PARAM),
-            map => Bytes::copy_of(text::map(map)),
+        // SAFETY: an initialised pointer.
+        let map = unsafe { (*at).0.cast_const() };
+        if map.is_null() {
+            return Err(Status::ERR_BAD_PARAM);
         }
+        // SAFETY: not NULL, hence a map by the promise of `Object::read`.
+        Bytes::copy_of(unsafe { text::map(map) })
     }
     write(map, at) {
-        (*at).0 = copy_text(map)?;
+        let copy = copy_text(map)?;
+        // SAFETY: there is room for a pointer.
+        unsafe { at.write(MapText(copy)) };
         Ok(())
     }
-    destroy(at) { <*mut c_char>::destroy(&raw mut (*at).0) }
+    destroy(at) {
+        // SAFETY: the pointer is NULL or from `malloc`, as that of a string is.
+        unsafe { <*mut c_char>::destroy(&raw mut (*at).0) }
+    }
 }
 
 object! { timeval as (i64, i64);
-    read(at) { Ok(((*at).tv_sec, (*at).tv_usec)) }
+    read(at) {
+        // SAFETY: the structure is initialised.
+        let timeval { tv_sec, tv_usec } = unsafe { *at };
+        Ok((tv_sec, tv_usec))
+    }
     write(time, at) {
-        *at = timeval { tv_sec: time.0, tv_usec: time.1 };
+        // SAFETY: there is room for the structure.
+        unsafe { at.write(timeval { tv_sec: time.0, tv_usec: time.1 }) };
         Ok(())
     }
     destroy(at) {}
 }
 
 object! { pmix_nspace_t as Nspace;
-    read(at) { text::nspace(at.cast()) }
+    read(at) {
+        // SAFETY: a namespace has a NUL or all its 256 bytes.
+        unsafe { text::nspace(at.cast()) }
+    }
     write(nspace, at) {
-        write_name(at.cast(), size_of::<pmix_nspace_t>(), nspace.as_bytes());
+        // SAFETY: there is room for a namespace, which is zeroed.
+        text::fill_name(unsafe { &mut *at }, nspace.as_bytes());
+        Ok(())
+    }
+    destroy(at) {}
+}
+
+object! { pmix_key_t as Key;
+    read(at) {
+        // SAFETY: a key has a NUL or all its 512 bytes.
+        unsafe { text::key(at.cast()) }
+    }
+    write(key, at) {
+        // SAFETY: there is room for a key, which is zeroed.
+        text::fill_name(unsafe { &mut *at }, key.as_bytes());
         Ok(())
     }
     destroy(at) {}
 }
 
 object! { pmix_proc_t as Proc;
-    read(at) { Ok(Proc::new(text::nspace((&raw const (*at).nspace).cast())?, Rank((*at).rank))) }
+    read(at) {
+        // SAFETY: the structure is initialised, and so is its namespace.
+        let nspace = unsafe { pmix_nspace_t::read(&raw const (*at).nspace) }?;
+        // SAFETY: the structure is initialised.
+        Ok(Proc::new(nspace, Rank(unsafe { (*at).rank })))
+    }
     write(proc, at) {
-        pmix_nspace_t::write(&proc.nspace, &raw mut (*at).nspace)?;
-        (*at).rank = proc.rank.0;
+        // SAFETY: there is room for the structure, which is zeroed.
+        let to = unsafe { &mut *at };
+        text::fill_name(&mut to.nspace, proc.nspace.as_bytes());
+        to.rank = proc.rank.0;
         Ok(())
     }
     destroy(at) {}
 }
 
 object! { pmix_byte_object_t as Bytes;
-    read(at) { Bytes::copy_of(array::bytes((*at).bytes, (*at).size)) }
+    read(at) {
+        // SAFETY: the structure is initialised.
+        let pmix_byte_object_t { bytes, size } = unsafe { *at };
+        // SAFETY: the pointer is NULL or leads to as many bytes as the size says.
+        Bytes::copy_of(unsafe { array::bytes(bytes, size) })
+    }
     write(bytes, at) {
-        (*at).bytes = copy_bytes(bytes)?;
-        (*at).size = bytes.len();
+        let copy = copy_bytes(bytes)?;
+        // SAFETY: there is room for the structure.
+        unsafe { at.write(pmix_byte_object_t { bytes: copy, size: bytes.len() }) };
         Ok(())
     }
     destroy(at) {
-        free((*at).bytes);
-        (*at).bytes = std::ptr::null_mut();
-        (*at).size = 0;
+        // SAFETY: an initialised structure, which is emptied here.
+        let held = unsafe { at.replace(pmix_byte_object_t { bytes: ptr::null_mut(), size: 0 }) };
+        // SAFETY: NULL or from `malloc`, and no longer in the structure.
+        unsafe { free(held.bytes) };
     }
 }
 
-object! { pmix_envar_t as Envar;
-    read(at) {
-        Ok(Envar {
-            name: text::owned_string((*at).envar)?,
-            value: text::owned_string((*at).value)?,
-            separator: (*at).separator as u8,
-        })
-    }
-    write(envar, at) {
-        (*at).envar = copy_string_or_null(envar.name.as_deref())?;
-        (*at).value = copy_string_or_null(envar.value.as_deref())?;
-        (*at).separator = envar.separator as c_char;
-        Ok(())
-    }
-    destroy(at) {
-        <*mut c_char>::destroy(&raw mut (*at).envar);
-        <*mut c_char>::destroy(&raw mut (*at).value);
-    }
-}
+members! { pmix_envar_t as Envar { envar => name, value => value, separator => separator } }
 
 object! { pmix_info_t as Info;
     read(at) {
-        Ok(Info {
-            key: text::key((&raw const (*at).key).cast())?,
-            flags: (*at).flags,
-            value: pmix_value_t::read(&raw const (*at).value)?,
-        })
+        // SAFETY: the structure is initialised, and so are its members.
+        let (key, flags, value) = unsafe {
+            (Object::read(&raw const (*at).key)?, (*at).flags, Object::read(&raw const (*at).value)?)
+        };
+        Ok(Info { key, flags, value })
     }
     write(info, at) {
-        write_name((&raw mut (*at).key).cast(), size_of::<pmix_key_t>(), info.key.as_bytes());
-        (*at).flags = info.flags & !InfoFlags::PERSISTENT;
-        pmix_value_t::write(&info.value, &raw mut (*at).value)
+        // SAFETY: there is room for the structure, which is zeroed.
+        let to = unsafe { &mut *at };
+        text::fill_name(&mut to.key, info.key.as_bytes());
+        to.flags = info.flags & !InfoFlags::PERSISTENT;
+        // SAFETY: a member of zeroed memory is zeroed.
+        unsafe { Object::write(&info.value, &raw mut to.value) }
     }
     destroy(at) {
-        // A persistent info shares its value with another one, which owns it. What is written here never does.
-        if (*at).flags & InfoFlags::PERSISTENT == 0 {
-            pmix_value_t::destroy(&raw mut (*at).value);
+        // SAFETY: the structure is initialised.
+        let flags = unsafe { (*at).flags };
+        // A persistent info shares its value with another info, which owns the value. Infos that this library writes are never
+        // persistent.
+        if flags & InfoFlags::PERSISTENT == 0 {
+            // SAFETY: the info owns its value, whose contents come from `malloc`.
+            unsafe { Object::destroy(&raw mut (*at).value) };
         }
     }
 }
 
-object! { pmix_pdata_t as Pdata;
-    read(at) {
-        Ok(Pdata {
-            proc: pmix_proc_t::read(&raw const (*at).proc)?,
-            key: text::key((&raw const (*at).key).cast())?,
-            value: pmix_value_t::read(&raw const (*at).value)?,
-        })
-    }
-    write(pdata, at) {
-        pmix_proc_t::write(&pdata.proc, &raw mut (*at).proc)?;
-        write_name((&raw mut (*at).key).cast(), size_of::<pmix_key_t>(), pdata.key.as_bytes());
-        pmix_value_t::write(&pdata.value, &raw mut (*at).value)
-    }
-    destroy(at) { pmix_value_t::destroy(&raw mut (*at).value) }
-}
+members! { pmix_pdata_t as Pdata { proc => proc, key => key, value => value } }
 
-object! { pmix_app_t as App;
-    read(at) {
-        Ok(App {
-            cmd: text::owned_string((*at).cmd)?,
-            argv: text::string_list((*at).argv)?,
-            env: text::string_list((*at).env)?,
-            cwd: text::owned_string((*at).cwd)?,
-            maxprocs: (*at).maxprocs,
-            infos: array::read((*at).info, (*at).ninfo)?,
-        })
-    }
-    write(app, at) {
-        (*at).cmd = copy_string_or_null(app.cmd.as_deref())?;
-        (*at).argv = copy_string_list(&app.argv)?;
-        (*at).env = copy_string_list(&app.env)?;
-        (*at).cwd = copy_string_or_null(app.cwd.as_deref())?;
-        (*at).maxprocs = app.maxprocs;
-        (*at).info = array::write(&app.infos)?;
-        (*at).ninfo = app.infos.len();
-        Ok(())
-    }
-    destroy(at) {
-        <*mut c_char>::destroy(&raw mut (*at).cmd);
-        destroy_list(&raw mut (*at).argv);
-        destroy_list(&raw mut (*at).env);
-        <*mut c_char>::destroy(&raw mut (*at).cwd);
-        destroy_array(&raw mut (*at).info, &raw mut (*at).ninfo);
+members! {
+    pmix_app_t as App {
+        cmd => cmd, argv => argv, env => env, cwd => cwd, maxprocs => maxprocs; arrays: info[ninfo] => infos
     }
 }
 
-object! { pmix_query_t as Query;
-    read(at) {
-        Ok(Query { keys: text::string_list((*at).keys)?, qualifiers: array::read((*at).qualifiers, (*at).nqual)? })
-    }
-    write(query, at) {
-        (*at).keys = copy_string_list(&query.keys)?;
-        (*at).qualifiers = array::write(&query.qualifiers)?;
-        (*at).nqual = query.qualifiers.len();
-        Ok(())
-    }
-    destroy(at) {
-        destroy_list(&raw mut (*at).keys);
-        destroy_array(&raw mut (*at).qualifiers, &raw mut (*at).nqual);
-    }
-}
+members! { pmix_query_t as Query { keys => keys; arrays: qualifiers[nqual] => qualifiers } }
 
-object! { pmix_proc_info_t as ProcInfo;
-    read(at) {
-        Ok(ProcInfo {
-            proc: pmix_proc_t::read(&raw const (*at).proc)?,
-            hostname: text::owned_string((*at).hostname)?,
-            executable: text::owned_string((*at).executable_name)?,
-            pid: (*at).pid,
-            exit_code: (*at).exit_code,
-            state: (*at).state,
-        })
-    }
-    write(info, at) {
-        pmix_proc_t::write(&info.proc, &raw mut (*at).proc)?;
-        (*at).hostname = copy_string_or_null(info.hostname.as_deref())?;
-        (*at).executable_name = copy_string_or_null(info.executable.as_deref())?;
-        (*at).pid = info.pid;
-        (*at).exit_code = info.exit_code;
-        (*at).state = info.state;
-        Ok(())
-    }
-    destroy(at) {
-        <*mut c_char>::destroy(&raw mut (*at).hostname);
-        <*mut c_char>::destroy(&raw mut (*at).executable_name);
+members! {
+    pmix_proc_info_t as ProcInfo {
+        proc => proc, hostname => hostname, executable_name => executable, pid => pid, exit_code => exit_code, state => state
     }
 }
 
 object! { pmix_regattr_t as Regattr;
     read(at) {
-        Ok(Regattr {
-            name: text::owned_string((*at).name)?,
-            key: text::key((&raw const (*at).string).cast())?,
-            ty: DataType((*at).type_),
-            description: text::string_list((*at).description)?,
-        })
+        // SAFETY: the structure is initialised, and so are its members.
+        let (name, key, type_, description) = unsafe {
+            (
+                Object::read(&raw const (*at).name)?,
+                Object::read(&raw const (*at).string)?,
+                (*at).type_,
+                Object::read(&raw const (*at).description)?,
+            )
+        };
+        Ok(Regattr { name, key, ty: DataType(type_), description })
     }
     write(regattr, at) {
-        (*at).name = copy_string_or_null(regattr.name.as_deref())?;
-        write_name((&raw mut (*at).string).cast(), size_of::<pmix_key_t>(), regattr.key.as_bytes());
-        (*at).type_ = regattr.ty.0;
-        (*at).description = copy_string_list(&regattr.description)?;
+        // SAFETY: there is room for the structure, which is zeroed.
+        let to = unsafe { &mut *at };
+        to.name = copy_string_or_null(regattr.name.as_deref())?;
+        text::fill_name(&mut to.string, regattr.key.as_bytes());
+        to.type_ = regattr.ty.0;
+        to.description = copy_string_list(&regattr.description)?;
         Ok(())
     }
     destroy(at) {
-        <*mut c_char>::destroy(&raw mut (*at).name);
-        destroy_list(&raw mut (*at).description);
+        // SAFETY: the members are NULL or come from `malloc`, as the structure's contents do.
+        unsafe {
+            Object::destroy(&raw mut (*at).name);
+            Object::destroy(&raw mut (*at).description);
+        }
     }
 }
 
 object! { pmix_coord_t as Coord;
     read(at) {
-        let coords = if (*at).coord.is_null() { &[] } else { slice::from_raw_parts((*at).coord, (*at).dims) };
-        Ok(Coord { view: (*at).view, coords: fallible_alloc::collect(coords.iter().copied())? })
+        // SAFETY: the structure is initialised.
+        let pmix_coord_t { view, coord, dims } = unsafe { *at };
+        // SAFETY: not NULL, hence an array of as many numbers as `dims` says.
+        let coords = if coord.is_null() { &[] } else { unsafe { slice::from_raw_parts(coord, dims) } };
+        Ok(Coord { view, coords: fallible_alloc::collect(coords.iter().copied())? })
     }
     write(coord, at) {
-        let numbers = zeroed::<u32>(coord.coords.len())?;
+        let dims = coord.coords.len();
+        let numbers = zeroed::<u32>(dims)?;
         if !numbers.is_null() {
-            numbers.copy_from_nonoverlapping(coord.coords.as_ptr(), coord.coords.len());
+            // SAFETY: new memory for so many numbers.
+            unsafe { numbers.copy_from_nonoverlapping(coord.coords.as_ptr(), dims) };
         }
-        *at = pmix_coord_t { view: coord.view, coord: numbers, dims: coord.coords.len() };
+        // SAFETY: there is room for the structure.
+        unsafe { at.write(pmix_coord_t { view: coord.view, coord: numbers, dims }) };
         Ok(())
     }
     destroy(at) {
-        free((*at).coord);
-        (*at).coord = std::ptr::null_mut();
-        (*at).dims = 0;
+        // SAFETY: the pointer is initialised, and forgotten here; so is the count.
+        let numbers = unsafe {
+            (*at).dims = 0;
+            (&raw mut (*at).coord).replace(ptr::null_mut())
+        };
+        // SAFETY: NULL or from `malloc`, and no longer in the structure.
+        unsafe { free(numbers) };
     }
 }
 
-object! { pmix_geometry_t as Geometry;
-    read(at) {
-        Ok(Geometry {
-            fabric: (*at).fabric as u64,
-            uuid: text::owned_string((*at).uuid)?,
-            osname: text::owned_string((*at).osname)?,
-            coordinates: array::read((*at).coordinates, (*at).ncoords)?,
-        })
-    }
-    write(geometry, at) {
-        (*at).fabric = geometry.fabric as usize;
-        (*at).uuid = copy_string_or_null(geometry.uuid.as_deref())?;
-        (*at).osname = copy_string_or_null(geometry.osname.as_deref())?;
-        (*at).coordinates = array::write(&geometry.coordinates)?;
-        (*at).ncoords = geometry.coordinates.len();
-        Ok(())
-    }
-    destroy(at) {
-        <*mut c_char>::destroy(&raw mut (*at).uuid);
-        <*mut c_char>::destroy(&raw mut (*at).osname);
-        destroy_array(&raw mut (*at).coordinates, &raw mut (*at).ncoords);
+members! {
+    pmix_geometry_t as Geometry {
+        fabric => fabric, uuid => uuid, osname => osname; arrays: coordinates[ncoords] => coordinates
     }
 }
 
-object! { pmix_device_distance_t as DeviceDistance;
-    read(at) {
-        Ok(DeviceDistance {
-            uuid: text::owned_string((*at).uuid)?,
-            osname: text::owned_string((*at).osname)?,
-            ty: (*at).type_,
-            min: (*at).mindist,
-            max: (*at).maxdist,
-        })
-    }
-    write(distance, at) {
-        (*at).uuid = copy_string_or_null(distance.uuid.as_deref())?;
-        (*at).osname = copy_string_or_null(distance.osname.as_deref())?;
-        (*at).type_ = distance.ty;
-        (*at).mindist = distance.min;
-        (*at).maxdist = distance.max;
-        Ok(())
-    }
-    destroy(at) {
-        <*mut c_char>::destroy(&raw mut (*at).uuid);
-        <*mut c_char>::destroy(&raw mut (*at).osname);
+members! {
+    pmix_device_distance_t as DeviceDistance {
+        uuid => uuid, osname => osname, type_ => ty, mindist => min, maxdist => max
     }
 }
 
-object! { pmix_device_t as Device;
-    read(at) {
-        Ok(Device {
-            uuid: text::owned_string((*at).uuid)?,
-            osname: text::owned_string((*at).osname)?,
-            ty: (*at).type_,
-        })
-    }
-    write(device, at) {
-        (*at).uuid = copy_string_or_null(device.uuid.as_deref())?;
-        (*at).osname = copy_string_or_null(device.osname.as_deref())?;
-        (*at).type_ = device.ty;
-        Ok(())
-    }
-    destroy(at) {
-        <*mut c_char>::destroy(&raw mut (*at).uuid);
-        <*mut c_char>::destroy(&raw mut (*at).osname);
-    }
-}
+members! { pmix_device_t as Device { uuid => uuid, osname => osname, type_ => ty } }
 
 object! { pmix_endpoint_t as Endpoint;
     read(at) {
-        Ok(Endpoint {
-            uuid: text::owned_string((*at).uuid)?,
-            osname: text::owned_string((*at).osname)?,
-            bytes: pmix_byte_object_t::read(&raw const (*at).endpt)?.into_vec()?,
-        })
+        // SAFETY: the structure is initialised, and so are its members.
+        let (uuid, osname, bytes) = unsafe {
+            (
+                Object::read(&raw const (*at).uuid)?,
+                Object::read(&raw const (*at).osname)?,
+                Object::read(&raw const (*at).endpt)?,
+            )
+        };
+        Ok(Endpoint { uuid, osname, bytes: Bytes::into_vec(bytes)? })
     }
     write(endpoint, at) {
-        (*at).uuid = copy_string_or_null(endpoint.uuid.as_deref())?;
-        (*at).osname = copy_string_or_null(endpoint.osname.as_deref())?;
-        (*at).endpt = pmix_byte_object_t { bytes: copy_bytes(&endpoint.bytes)?, size: endpoint.bytes.len() };
+        // SAFETY: there is room for the structure, which is zeroed.
+        let to = unsafe { &mut *at };
+        to.uuid = copy_string_or_null(endpoint.uuid.as_deref())?;
+        to.osname = copy_string_or_null(endpoint.osname.as_deref())?;
+        to.endpt = pmix_byte_object_t { bytes: copy_bytes(&endpoint.bytes)?, size: endpoint.bytes.len() };
         Ok(())
     }
     destroy(at) {
-        <*mut c_char>::destroy(&raw mut (*at).uuid);
-        <*mut c_char>::destroy(&raw mut (*at).osname);
-        pmix_byte_object_t::destroy(&raw mut (*at).endpt);
+        // SAFETY: the members are NULL or come from `malloc`, as the structure's contents do.
+        unsafe {
+            Object::destroy(&raw mut (*at).uuid);
+            Object::destroy(&raw mut (*at).osname);
+            Object::destroy(&raw mut (*at).endpt);
+        }
     }
 }
 
 object! { pmix_data_buffer_t as Bytes;
-    read(at) { Bytes::copy_of(array::bytes((*at).base_ptr, (*at).bytes_used)) }
+    read(at) {
+        // SAFETY: the structure is initialised.
+        let pmix_data_buffer_t { base_ptr, bytes_used, .. } = unsafe { *at };
+        // SAFETY: the pointer is NULL or leads to the bytes that are used.
+        Bytes::copy_of(unsafe { array::bytes(base_ptr, bytes_used) })
+    }
     write(bytes, at) {
-        let base = copy_bytes(bytes)?;
-        *at = pmix_data_buffer_t {
+        let (base, len) = (copy_bytes(bytes)?, bytes.len());
+        let buffer = pmix_data_buffer_t {
             base_ptr: base,
-            pack_ptr: base.wrapping_add(bytes.len()),
+            pack_ptr: base.wrapping_add(len),
             unpack_ptr: base,
-            bytes_allocated: bytes.len(),
-            bytes_used: bytes.len(),
+            bytes_allocated: len,
+            bytes_used: len,
         };
+        // SAFETY: there is room for the structure.
+        unsafe { at.write(buffer) };
         Ok(())
     }
     destroy(at) {
-        free((*at).base_ptr);
-        at.write_bytes(0, 1);
+        // SAFETY: the pointer is initialised; the structure is zeroed here, which is an empty buffer.
+        let base = unsafe {
+            let base = (*at).base_ptr;
+            at.write_bytes(0, 1);
+            base
+        };
+        // SAFETY: NULL or from `malloc`, and no longer in the structure.
+        unsafe { free(base) };
     }
 }
 
 object! { pmix_cpuset_t as (Option<CString>, Option<CString>);
     read(at) {
-        let list = match ((*at).bitmap, is_hwlocs((*at).source)) {
-            (bitmap, _) if bitmap.is_null() => None,
-            (_, false) => return Err(Status::ERR_NOT_SUPPORTED),
-            (bitmap, true) => Some(CString::new(Hwloc::get()?.list(bitmap)?).map_err(|_| Status::ERR_BAD_PARAM)?),
+        // SAFETY: the structure is initialised.
+        let pmix_cpuset_t { source, bitmap } = unsafe { *at };
+        // SAFETY: the source is NULL or a C string.
+        let list = match unsafe { is_hwlocs(source) } {
+            _ if bitmap.is_null() => None,
+            false => return Err(Status::ERR_NOT_SUPPORTED),
+            true => {
+                let hwloc = Hwloc::get()?;
+                // SAFETY: a cpuset whose source is hwloc holds a bitmap of hwloc.
+                let list = unsafe { hwloc.list(bitmap) }?;
+                Some(CString::new(list).map_err(|_| Status::ERR_BAD_PARAM)?)
+            }
         };
-        Ok((text::owned_string((*at).source)?, list))
+        // SAFETY: the source is NULL or a C string.
+        Ok((unsafe { text::owned_string(source) }?, list))
     }
     write(cpuset, at) {
-        (*at).source = copy_string_or_null(cpuset.0.as_deref())?;
+        // SAFETY: there is room for the structure, which is zeroed.
+        let to = unsafe { &mut *at };
+        to.source = copy_string_or_null(cpuset.0.as_deref())?;
         if let Some(list) = &cpuset.1 {
-            if !is_hwlocs((*at).source) {
+            // SAFETY: the source has just been copied from a C string, or is NULL.
+            if !unsafe { is_hwlocs(to.source) } {
                 return Err(Status::ERR_NOT_SUPPORTED);
             }
-            (*at).bitmap = Hwloc::get()?.parse(list)?;
+            to.bitmap = Hwloc::get()?.parse(list)?;
         }
         Ok(())
     }
     destroy(at) {
-        // What another library made is its own; without hwloc there are no bitmaps of it.
-        if is_hwlocs((*at).source) {
-            if let (false, Ok(hwloc)) = ((*at).bitmap.is_null(), Hwloc::get()) {
-                hwloc.free((*at).bitmap);
+        // SAFETY: the structure is initialised.
+        let pmix_cpuset_t { source, bitmap } = unsafe { *at };
+        // A bitmap of another library belongs to that library. Without hwloc there are no bitmaps of hwloc.
+        // SAFETY: the source is NULL or a C string.
+        if unsafe { is_hwlocs(source) } {
+            if let (false, Ok(hwloc)) = (bitmap.is_null(), Hwloc::get()) {
+                // SAFETY: a cpuset whose source is hwloc holds a bitmap of hwloc, which it owns.
+                unsafe { hwloc.free(bitmap) };
             }
-            free((*at).source);
-            at.write_bytes(0, 1);
+            // SAFETY: the source is from `malloc`; the structure forgets it and the bitmap.
+            unsafe {
+                free(source);
+                at.write_bytes(0, 1);
+            }
         }
     }
 }
 
 object! { pmix_topology_t as (Option<CString>, Vec<u8>);
     read(at) {
-        let held = (*at).topology;
-        if !(*at).source.is_null() && !is_hwlocs((*at).source) {
+        // SAFETY: the structure is initialised.
+        let pmix_topology_t { source, topology } = unsafe { *at };
+        // SAFETY: the source is NULL or a C string.
+        if !source.is_null() && !unsafe { is_hwlocs(source) } {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
-        if held.is_null() {
+        if topology.is_null() {
             return Ok((None, Vec::new()));
         }
         let hwloc = Hwloc::get()?;
-        Ok((Some(hwloc.xml(held, false)?), hwloc.support(held)))
+        // SAFETY: a topology whose source is hwloc, or not named, is one of hwloc.
+        unsafe { Ok((Some(hwloc.xml(topology, false)?), hwloc.support(topology))) }
     }
     write(topology, at) {
-        (*at).source = copy_string(c"hwloc")?;
+        // SAFETY: there is room for the structure, which is zeroed.
+        let to = unsafe { &mut *at };
+        to.source = copy_string(c"hwloc")?;
         if let Some(xml) = &topology.0 {
             let hwloc = Hwloc::get()?;
-            (*at).topology = hwloc.topology(Some(xml))?;
-            hwloc.set_support((*at).topology, &topology.1);
+            to.topology = hwloc.topology(Some(xml))?;
+            // SAFETY: a topology of hwloc, which nobody else knows yet.
+            unsafe { hwloc.set_support(to.topology, &topology.1) };
         }
         Ok(())
     }
     destroy(at) {
-        // As of cpusets. One that everybody is given stays.
-        if is_hwlocs((*at).source) {
-            let held = (*at).topology;
+        // SAFETY: the structure is initialised.
+        let pmix_topology_t { source, topology: held } = unsafe { *at };
+        // As with cpusets. The topology that this process shares among all its callers is not destroyed.
+        // SAFETY: the source is NULL or a C string.
+        if unsafe { is_hwlocs(source) } {
             if let (false, Ok(hwloc)) = (held.is_null() || topology::is_own(Topology(held)), Hwloc::get()) {
-                hwloc.destroy_topology(held);
+                // SAFETY: a topology whose source is hwloc is one of hwloc; the structure owns it.
+                unsafe { hwloc.destroy_topology(held) };
             }
-            free((*at).source);
-            at.write_bytes(0, 1);
+            // SAFETY: the source is from `malloc`; the structure forgets it and the topology.
+            unsafe {
+                free(source);
+                at.write_bytes(0, 1);
+            }
         }
     }
 }
 
 object! { pmix_resource_unit_t as (u64, u64);
-    read(at) { Ok(((*at).type_, (*at).count as u64)) }
+    read(at) {
+        // SAFETY: the structure is initialised.
+        let pmix_resource_unit_t { type_, count } = unsafe { *at };
+        Ok((type_, count as u64))
+    }
     write(unit, at) {
-        *at = pmix_resource_unit_t { type_: unit.0, count: unit.1 as usize };
+        // SAFETY: there is room for the structure.
+        unsafe { at.write(pmix_resource_unit_t { type_: unit.0, count: unit.1 as usize }) };
         Ok(())
     }
     destroy(at) {}
 }
 
 object! { pmix_node_pid_t as (Option<CString>, u32, i32);
-    read(at) { Ok((text::owned_string((*at).hostname)?, (*at).nodeid, (*at).pid)) }
+    read(at) {
+        // SAFETY: the structure is initialised.
+        let pmix_node_pid_t { hostname, nodeid, pid } = unsafe { *at };
+        // SAFETY: the host's name is NULL or a C string.
+        Ok((unsafe { text::owned_string(hostname) }?, nodeid, pid))
+    }
     write(process, at) {
-        (*at).hostname = copy_string_or_null(process.0.as_deref())?;
-        (*at).nodeid = process.1;
-        (*at).pid = process.2;
+        let hostname = copy_string_or_null(process.0.as_deref())?;
+        // SAFETY: there is room for the structure.
+        unsafe { at.write(pmix_node_pid_t { hostname, nodeid: process.1, pid: process.2 }) };
         Ok(())
     }
-    destroy(at) { <*mut c_char>::destroy(&raw mut (*at).hostname) }
+    destroy(at) {
+        // SAFETY: the host's name is NULL or from `malloc`.
+        unsafe { Object::destroy(&raw mut (*at).hostname) }
+    }
 }
 
 object! { pmix_data_array_t as DataArray;
     read(at) {
-        // Nobody says of which form those in the array are: see `read_packed_array`.
-        match DataType((*at).type_) {
-            DataType::REGEX if !(*at).array.is_null() && (*at).size > 0 => Err(Status::ERR_UNKNOWN_DATA_TYPE),
-            _ => read_packed_array(at),
+        // SAFETY: the structure is initialised.
+        let pmix_data_array_t { type_, size, array } = unsafe { *at };
+        // An array does not say in which of two forms it holds maps: see `read_packed_array`.
+        if DataType(type_) == DataType::REGEX && !array.is_null() && size > 0 {
+            return Err(Status::ERR_UNKNOWN_DATA_TYPE);
         }
+        // SAFETY: the promise of `Object::read`; there are no maps in the array.
+        unsafe { read_packed_array(at) }
     }
     write(array, at) {
-        (*at).type_ = array.ty.0;
+        // SAFETY: there is room for the structure, which is zeroed.
+        let to = unsafe { &mut *at };
+        to.type_ = array.ty.0;
         if array.items.is_empty() {
             return Ok(());
         }
         let width = array_element_size(array.ty).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?;
         let bytes = array.items.len().checked_mul(width).ok_or(Status::ERR_NOMEM)?;
-        (*at).array = zeroed::<u8>(bytes)?.cast();
-        (*at).size = array.items.len();
+        to.array = zeroed::<u8>(bytes)?.cast();
+        to.size = array.items.len();
         for (index, item) in array.items.iter().enumerate() {
             if item.data_type() != array.ty {
                 return Err(Status::ERR_TYPE_MISMATCH);
             }
-            write_any(item, (*at).array.byte_add(index * width))?;
+            // SAFETY: the new array is zeroed and has an element of this width for each item.
+            unsafe { write_any(item, to.array.byte_add(index * width)) }?;
         }
         Ok(())
     }
     destroy(at) {
+        // SAFETY: the structure is initialised.
+        let pmix_data_array_t { type_, size, array } = unsafe { *at };
         // All releases free maps in an array as byte objects.
-        let ty = match DataType((*at).type_) {
+        let ty = match DataType(type_) {
             DataType::REGEX => DataType::BYTE_OBJECT,
             ty => ty,
         };
-        if let (Some(width), false) = (element_size(ty), (*at).array.is_null()) {
-            for index in 0..(*at).size {
-                destroy_any(ty, (*at).array.byte_add(index * width));
+        if let (Some(width), false) = (element_size(ty), array.is_null()) {
+            for index in 0..size {
+                // SAFETY: the array has as many elements of this type as its size says; they own what they hold.
+                unsafe { destroy_any(ty, array.byte_add(index * width)) };
             }
         }
-        free((*at).array);
-        (*at).array = std::ptr::null_mut();
-        (*at).size = 0;
+        // SAFETY: the array is NULL or from `malloc`; the structure forgets it.
+        unsafe {
+            free(array);
+            ((*at).array, (*at).size) = (ptr::null_mut(), 0);
+        }
     }
 }
 
 /// Reads an array as `PMIx_Data_pack` takes it.
 ///
-/// Releases do not agree with themselves on maps in an array (`PMIX_REGEX`): all of them pack texts and free byte objects, and none
-/// makes, copies or unpacks such an array. So it is read where it is packed, and nowhere else.
+/// The releases of the stock library treat maps in an array (`PMIX_REGEX`) in two ways: they pack them as texts and free them as
+/// byte objects, and none of them creates, copies or unpacks such an array. So this library reads such an array only in order to
+/// pack it.
 ///
 /// # Errors
 /// As [`Object::read`].
@@ -542,154 +628,144 @@ object! { pmix_data_array_t as DataArray;
 /// # Safety
 /// As [`Object::read`], of an array whose maps are texts.
 pub unsafe fn read_packed_array(at: *const pmix_data_array_t) -> Result<DataArray> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let (ty, base) = (DataType((*at).type_), (*at).array.cast_const());
-        if base.is_null() || (*at).size == 0 {
-            return Ok(DataArray { ty, items: Vec::new() });
-        }
-        let width = element_size(ty).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?;
-        let items = (0..(*at).size).map(|index| read_any(ty, base.byte_add(index * width)));
-        Ok(DataArray { ty, items: items.collect::<Result<_>>()? })
+    // SAFETY: the structure is initialised, by the caller's promise.
+    let pmix_data_array_t { type_, size, array } = unsafe { *at };
+    let ty = DataType(type_);
+    if array.is_null() || size == 0 {
+        return Ok(DataArray { ty, items: Vec::new() });
     }
+    let width = element_size(ty).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?;
+    // SAFETY: the array has as many initialised elements of this type as its size says.
+    let items = (0..size).map(|index| unsafe { read_any(ty, array.byte_add(index * width)) });
+    Ok(DataArray { ty, items: items.collect::<Result<_>>()? })
 }
 
 object! { pmix_regex2_t as (Option<CString>, Vec<u8>);
     read(at) {
-        Ok((text::owned_string((*at).type_)?, fallible_alloc::copy(array::bytes((*at).bytes.cast(), (*at).len))?))
+        // SAFETY: the structure is initialised.
+        let pmix_regex2_t { type_, bytes, len } = unsafe { *at };
+        // SAFETY: the type is NULL or a C string.
+        let ty = unsafe { text::owned_string(type_) }?;
+        // SAFETY: the pointer is NULL or leads to as many bytes as the length says.
+        Ok((ty, fallible_alloc::copy(unsafe { array::bytes(bytes.cast(), len) })?))
     }
     write(regex, at) {
-        (*at).type_ = copy_string_or_null(regex.0.as_deref())?;
-        (*at).bytes = copy_bytes(&regex.1)?.cast();
-        (*at).len = regex.1.len();
+        // SAFETY: there is room for the structure, which is zeroed.
+        let to = unsafe { &mut *at };
+        to.type_ = copy_string_or_null(regex.0.as_deref())?;
+        to.bytes = copy_bytes(&regex.1)?.cast();
+        to.len = regex.1.len();
         Ok(())
     }
     destroy(at) {
-        <*mut c_char>::destroy(&raw mut (*at).type_);
-        free((*at).bytes);
-        (*at).bytes = std::ptr::null_mut();
-        (*at).len = 0;
+        // SAFETY: the structure is initialised, and emptied here.
+        let held = unsafe { at.replace(pmix_regex2_t { type_: ptr::null_mut(), bytes: ptr::null_mut(), len: 0 }) };
+        // SAFETY: NULL or from `malloc`, and no longer in the structure.
+        unsafe {
+            free(held.type_);
+            free(held.bytes);
+        }
     }
 }
 
-object! { pmix_proc_stats_t as ProcStats;
-    read(at) {
-        Ok(ProcStats {
-            node: text::owned_string((*at).node)?,
-            proc: pmix_proc_t::read(&raw const (*at).proc)?,
-            pid: (*at).pid,
-            cmd: text::owned_string((*at).cmd)?,
-            state: (*at).state as u8,
-            time: timeval::read(&raw const (*at).time)?,
-            percent_cpu: (*at).percent_cpu,
-            priority: (*at).priority,
-            num_threads: (*at).num_threads,
-            pss: (*at).pss,
-            vsize: (*at).vsize,
-            rss: (*at).rss,
-            peak_vsize: (*at).peak_vsize,
-            processor: (*at).processor,
-            sample_time: timeval::read(&raw const (*at).sample_time)?,
-        })
-    }
-    write(stats, at) {
-        (*at).node = copy_string_or_null(stats.node.as_deref())?;
-        pmix_proc_t::write(&stats.proc, &raw mut (*at).proc)?;
-        (*at).pid = stats.pid;
-        (*at).cmd = copy_string_or_null(stats.cmd.as_deref())?;
-        (*at).state = stats.state as c_char;
-        timeval::write(&stats.time, &raw mut (*at).time)?;
-        (*at).percent_cpu = stats.percent_cpu;
-        (*at).priority = stats.priority;
-        (*at).num_threads = stats.num_threads;
-        (*at).pss = stats.pss;
-        (*at).vsize = stats.vsize;
-        (*at).rss = stats.rss;
-        (*at).peak_vsize = stats.peak_vsize;
-        (*at).processor = stats.processor;
-        timeval::write(&stats.sample_time, &raw mut (*at).sample_time)
-    }
-    destroy(at) {
-        <*mut c_char>::destroy(&raw mut (*at).node);
-        <*mut c_char>::destroy(&raw mut (*at).cmd);
+members! {
+    pmix_proc_stats_t as ProcStats {
+        node => node, proc => proc, pid => pid, cmd => cmd, state => state, time => time, percent_cpu => percent_cpu,
+        priority => priority, num_threads => num_threads, pss => pss, vsize => vsize, rss => rss, peak_vsize => peak_vsize,
+        processor => processor, sample_time => sample_time
     }
 }
 
 object! { pmix_disk_stats_t as DiskStats;
     read(at) {
-        // The counts follow each other.
-        Ok(DiskStats { disk: text::owned_string((*at).disk)?, counts: (&raw const (*at).num_reads_completed).cast::<[u64; 11]>().read() })
+        // SAFETY: the structure is initialised, and so is its name.
+        let disk = unsafe { Object::read(&raw const (*at).disk) }?;
+        // SAFETY: the structure is initialised; its eleven counts follow each other.
+        let counts = unsafe { at.byte_add(offset_of!(pmix_disk_stats_t, num_reads_completed)).cast::<[u64; 11]>().read() };
+        Ok(DiskStats { disk, counts })
     }
     write(stats, at) {
-        (*at).disk = copy_string_or_null(stats.disk.as_deref())?;
-        (&raw mut (*at).num_reads_completed).cast::<[u64; 11]>().write(stats.counts);
+        let disk = copy_string_or_null(stats.disk.as_deref())?;
+        // SAFETY: there is room for the structure; its eleven counts follow each other.
+        unsafe {
+            (*at).disk = disk;
+            at.byte_add(offset_of!(pmix_disk_stats_t, num_reads_completed)).cast::<[u64; 11]>().write(stats.counts);
+        }
         Ok(())
     }
-    destroy(at) { <*mut c_char>::destroy(&raw mut (*at).disk) }
+    destroy(at) {
+        // SAFETY: the name is NULL or from `malloc`.
+        unsafe { Object::destroy(&raw mut (*at).disk) }
+    }
 }
 
 object! { pmix_net_stats_t as NetStats;
     read(at) {
-        Ok(NetStats { interface: text::owned_string((*at).net_interface)?, counts: (&raw const (*at).num_bytes_recvd).cast::<[u64; 6]>().read() })
+        // SAFETY: the structure is initialised, and so is its name.
+        let interface = unsafe { Object::read(&raw const (*at).net_interface) }?;
+        // SAFETY: the structure is initialised; its six counts follow each other.
+        let counts = unsafe { at.byte_add(offset_of!(pmix_net_stats_t, num_bytes_recvd)).cast::<[u64; 6]>().read() };
+        Ok(NetStats { interface, counts })
     }
     write(stats, at) {
-        (*at).net_interface = copy_string_or_null(stats.interface.as_deref())?;
-        (&raw mut (*at).num_bytes_recvd).cast::<[u64; 6]>().write(stats.counts);
+        let interface = copy_string_or_null(stats.interface.as_deref())?;
+        // SAFETY: there is room for the structure; its six counts follow each other.
+        unsafe {
+            (*at).net_interface = interface;
+            at.byte_add(offset_of!(pmix_net_stats_t, num_bytes_recvd)).cast::<[u64; 6]>().write(stats.counts);
+        }
         Ok(())
     }
-    destroy(at) { <*mut c_char>::destroy(&raw mut (*at).net_interface) }
+    destroy(at) {
+        // SAFETY: the name is NULL or from `malloc`.
+        unsafe { Object::destroy(&raw mut (*at).net_interface) }
+    }
 }
 
 object! { pmix_node_stats_t as NodeStats;
     read(at) {
-        Ok(NodeStats {
-            node: text::owned_string((*at).node)?,
-            amounts: (&raw const (*at).la).cast::<[f32; 11]>().read(),
-            sample_time: timeval::read(&raw const (*at).sample_time)?,
-            disks: array::read((*at).diskstats, (*at).ndiskstats)?,
-            interfaces: array::read((*at).netstats, (*at).nnetstats)?,
-        })
+        // SAFETY: the structure is initialised, and so are its members.
+        let (node, sample_time) = unsafe { (Object::read(&raw const (*at).node)?, timeval::read(&raw const (*at).sample_time)?) };
+        // SAFETY: the structure is initialised; its eleven amounts follow each other.
+        let amounts = unsafe { at.byte_add(offset_of!(pmix_node_stats_t, la)).cast::<[f32; 11]>().read() };
+        // SAFETY: each pointer is NULL or leads to as many structures as its count says.
+        let (disks, interfaces) = unsafe {
+            (array::read((*at).diskstats, (*at).ndiskstats)?, array::read((*at).netstats, (*at).nnetstats)?)
+        };
+        Ok(NodeStats { node, amounts, sample_time, disks, interfaces })
     }
     write(stats, at) {
-        (*at).node = copy_string_or_null(stats.node.as_deref())?;
-        (&raw mut (*at).la).cast::<[f32; 11]>().write(stats.amounts);
-        timeval::write(&stats.sample_time, &raw mut (*at).sample_time)?;
-        (*at).diskstats = array::write(&stats.disks)?;
-        (*at).ndiskstats = stats.disks.len();
-        (*at).netstats = array::write(&stats.interfaces)?;
-        (*at).nnetstats = stats.interfaces.len();
+        // SAFETY: there is room for the structure; its eleven amounts follow each other.
+        unsafe { at.byte_add(offset_of!(pmix_node_stats_t, la)).cast::<[f32; 11]>().write(stats.amounts) };
+        // SAFETY: there is room for the structure, which is zeroed but for the amounts.
+        let to = unsafe { &mut *at };
+        to.node = copy_string_or_null(stats.node.as_deref())?;
+        to.sample_time = timeval { tv_sec: stats.sample_time.0, tv_usec: stats.sample_time.1 };
+        to.diskstats = array::write(&stats.disks)?;
+        to.ndiskstats = stats.disks.len();
+        to.netstats = array::write(&stats.interfaces)?;
+        to.nnetstats = stats.interfaces.len();
         Ok(())
     }
     destroy(at) {
-        <*mut c_char>::destroy(&raw mut (*at).node);
-        destroy_array(&raw mut (*at).diskstats, &raw mut (*at).ndiskstats);
-        destroy_array(&raw mut (*at).netstats, &raw mut (*at).nnetstats);
+        // SAFETY: each pointer is NULL or leads to as many structures as its count says; all come from `malloc`.
+        unsafe {
+            Object::destroy(&raw mut (*at).node);
+            destroy_array(&raw mut (*at).diskstats, &raw mut (*at).ndiskstats);
+            destroy_array(&raw mut (*at).netstats, &raw mut (*at).nnetstats);
+        }
     }
 }
 
-/// Frees a list of strings inside a structure and forgets it.
-///
-/// # Safety
-/// As [`free_string_list`].
-unsafe fn destroy_list(list: *mut *mut *mut c_char) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        free_string_list(*list);
-        *list = std::ptr::null_mut();
-    }
-}
-
-/// Frees an array inside a structure and forgets it.
+/// Frees an array inside a structure and empties it.
 ///
 /// # Safety
 /// `*items` is NULL or an array from `malloc` of `*count` structures.
 unsafe fn destroy_array<T: Object>(items: *mut *mut T, count: *mut usize) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        array::free_array(*items, *count);
-        *items = std::ptr::null_mut();
-        *count = 0;
-    }
+    // SAFETY: pointer and count are initialised, by the caller's promise, and forgotten here.
+    let (array, len) = unsafe { (items.replace(ptr::null_mut()), count.replace(0)) };
+    // SAFETY: the array is NULL, or from `malloc` and of this length, by the caller's promise.
+    unsafe { array::free_array(array, len) };
 }
 
 /// From one table: how a structure of a type is read, written, destroyed, and how large it is.
@@ -711,12 +787,11 @@ macro_rules! structures {
         /// # Safety
         /// `at` points to an initialised object of the type's C form.
         pub unsafe fn read_any(ty: DataType, at: *const c_void) -> Result<Value> {
-            // SAFETY: the caller's promise, by type.
-            unsafe {
-                match ty {
-                    $(DataType::$ty => <$c as Object>::read(at.cast()).map($read),)+
-                    ty => Value::from_scalar(ty, read_bits(ty, at)?).ok_or(Status::ERR_UNKNOWN_DATA_TYPE),
-                }
+            match ty {
+                // SAFETY: the caller's promise, of the form that this type has.
+                $(DataType::$ty => unsafe { <$c as Object>::read(at.cast()) }.map($read),)+
+                // SAFETY: the caller's promise; the type is a number, or nothing is read.
+                ty => Value::from_scalar(ty, unsafe { read_bits(ty, at) }?).ok_or(Status::ERR_UNKNOWN_DATA_TYPE),
             }
         }
 
@@ -728,11 +803,13 @@ macro_rules! structures {
         /// # Safety
         /// `at` points to zeroed memory of the type's [`element_size`].
         pub unsafe fn write_any(value: &Value, at: *mut c_void) -> Result<()> {
-            // SAFETY: the caller's promise, by type.
-            unsafe {
-                match value {
-                    $($pattern => <$c as Object>::write($model, at.cast()),)+
-                    value => write_bits(value.data_type(), value.scalar_bits().ok_or(Status::ERR_NOT_SUPPORTED)?, at),
+            match value {
+                // SAFETY: the caller's promise, of the form that this type has.
+                $($pattern => unsafe { <$c as Object>::write($model, at.cast()) },)+
+                value => {
+                    let bits = value.scalar_bits().ok_or(Status::ERR_NOT_SUPPORTED)?;
+                    // SAFETY: the caller's promise; the type is a number.
+                    unsafe { write_bits(value.data_type(), bits, at) }
                 }
             }
         }
@@ -742,12 +819,10 @@ macro_rules! structures {
         /// # Safety
         /// `at` points to an object of the type's C form whose contents come from `malloc`.
         pub unsafe fn destroy_any(ty: DataType, at: *mut c_void) {
-            // SAFETY: the caller's promise, by type.
-            unsafe {
-                match ty {
-                    $(DataType::$ty => <$c as Object>::destroy(at.cast()),)+
-                    _ => {}
-                }
+            match ty {
+                // SAFETY: the caller's promise, of the form that this type has.
+                $(DataType::$ty => unsafe { <$c as Object>::destroy(at.cast()) },)+
+                _ => {}
             }
         }
     };

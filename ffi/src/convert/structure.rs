@@ -1,8 +1,8 @@
-//! What each structure of the interface can do; [`object`](super::object) does it for all of them.
+//! The trait of all structures of the interface: reading, writing, destroying. [`object`](super::object) implements it for each.
 
 use pmix_dstore::model::Result;
 
-/// A C structure and what it is in the model.
+/// A C structure that has a form in the model.
 pub trait Object: Sized {
     /// Its form in the model.
     type Model;
@@ -10,7 +10,7 @@ pub trait Object: Sized {
     /// Reads the structure.
     ///
     /// # Errors
-    /// `BAD_PARAM` for names that are too long, `UNKNOWN_DATA_TYPE` or `NOT_SUPPORTED` for values of types that are.
+    /// `BAD_PARAM` for names that are too long, `UNKNOWN_DATA_TYPE` or `NOT_SUPPORTED` for values of unknown or unsupported types.
     ///
     /// # Safety
     /// `at` points to an initialised structure whose pointers are valid or NULL.

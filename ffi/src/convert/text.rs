@@ -1,6 +1,6 @@
 //! Strings and names of C code.
 //!
-//! Callers pass short strings where the interface says `pmix_key_t`, so that no byte behind the NUL may be read.
+//! Callers pass short strings where the interface says `pmix_key_t`. So no byte after the NUL may be read.
 
 use std::ffi::{CStr, CString, c_char};
 
@@ -89,30 +89,31 @@ pub unsafe fn string<'a>(text: *const c_char) -> Option<&'a CStr> {
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })
 }
 
-/// The bytes of a map of nodes or processes, which comes without its length: a text with its NUL, or, where it is compressed,
-/// what says its own size.
+/// The bytes of a map of nodes or processes, which comes without its length. A plain map is a text that ends with a NUL. A
+/// compressed map contains its own size.
 ///
 /// # Safety
-/// `map` is a C string, and one as `PMIx_generate_regex` makes them where it begins as those that are compressed do; it stays
-/// for `'a`.
+/// `map` is a C string. Where it begins as a compressed map does, it is a whole map as `PMIx_generate_regex` creates them. It
+/// stays for `'a`.
 pub unsafe fn map<'a>(map: *const c_char) -> &'a [u8] {
-    // SAFETY: the caller's promise: there are three texts one behind the other, and then as many bytes as the last one says.
-    unsafe {
-        let kind = CStr::from_ptr(map).to_bytes_with_nul();
-        if kind != b"blob:\0" {
-            return kind;
-        }
-        let component = CStr::from_ptr(map.add(kind.len())).to_bytes_with_nul();
-        if component != b"component=zlib:\0" {
-            return kind;
-        }
-        let said = CStr::from_ptr(map.add(kind.len() + component.len())).to_bytes_with_nul();
-        let head = kind.len() + component.len() + said.len();
-        let size = said.strip_prefix(b"size=").and_then(|said| said.strip_suffix(b":\0"));
-        let size = size.and_then(|size| std::str::from_utf8(size).ok()?.parse::<usize>().ok());
-        let size = size.filter(|size| *size <= isize::MAX as usize - head);
-        std::slice::from_raw_parts(map.cast(), head + size.unwrap_or(0))
+    // SAFETY: a C string, by the caller's promise.
+    let kind = unsafe { CStr::from_ptr(map) }.to_bytes_with_nul();
+    if kind != b"blob:\0" {
+        return kind;
     }
+    // SAFETY: a compressed map consists of three texts, one after the other, and bytes; this is the second text.
+    let component = unsafe { CStr::from_ptr(map.add(kind.len())) }.to_bytes_with_nul();
+    if component != b"component=zlib:\0" {
+        return kind;
+    }
+    // SAFETY: the third text.
+    let said = unsafe { CStr::from_ptr(map.add(kind.len() + component.len())) }.to_bytes_with_nul();
+    let head = kind.len() + component.len() + said.len();
+    let size = said.strip_prefix(b"size=").and_then(|said| said.strip_suffix(b":\0"));
+    let size = size.and_then(|size| std::str::from_utf8(size).ok()?.parse::<usize>().ok());
+    let size = size.filter(|size| *size <= isize::MAX as usize - head);
+    // SAFETY: as many bytes as the third text says follow it.
+    unsafe { std::slice::from_raw_parts(map.cast(), head + size.unwrap_or(0)) }
 }
 
 /// A string, copied, or `None` for NULL.
@@ -149,7 +150,7 @@ pub unsafe fn string_list(list: *const *mut c_char) -> Result<Vec<CString>> {
     Ok(strings)
 }
 
-/// Writes a name into a buffer of `capacity` bytes and clears what is behind it.
+/// Writes a name into a buffer of `capacity` bytes and fills the rest of the buffer with zeros.
 ///
 /// A name that does not fit with its NUL is cut; the model's names fit their buffers.
 ///
@@ -162,4 +163,11 @@ pub unsafe fn write_name(at: *mut c_char, capacity: usize, name: &[u8]) {
         std::ptr::copy_nonoverlapping(name.as_ptr().cast(), at, len);
         at.add(len).write_bytes(0, capacity - len);
     }
+}
+
+/// Writes a name into a buffer and clears the rest, as [`write_name`] does.
+pub fn fill_name<const CAPACITY: usize>(buffer: &mut [c_char; CAPACITY], name: &[u8]) {
+    const { assert!(CAPACITY > 0) }
+    // SAFETY: the buffer has this capacity, which is not zero.
+    unsafe { write_name(buffer.as_mut_ptr(), CAPACITY, name) }
 }
