@@ -128,6 +128,15 @@ impl<T> Out<T> {
 }
 
 impl<T: Object> Out<T> {
+    /// Makes the structure an empty one and lends it. What it held is not freed.
+    pub(super) fn empty(&mut self) -> &mut T {
+        // SAFETY: it may be written, as the caller of `new` or `optional` promised, and all zero is an empty structure.
+        unsafe {
+            self.0.write_bytes(0, 1);
+            self.0.as_mut()
+        }
+    }
+
     /// Fills a structure that the caller provides and whose former contents do not count.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Packing into data buffers and unpacking from them.
 //!
-//! The bytes are those of releases 4.2 to 7.0, which agree on all types that they share. Whoever the other end is, it
-//! understands them or is told so by its own library.
+//! The format is that of releases 4.2 to 7.0, which is the same for all types that they have in common. A receiver whose release
+//! does not know a type gets an error from its own library.
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -9,7 +9,7 @@ use pmix_dstore::codec::{Dialect, Module, Packer, Unpacker};
 use pmix_dstore::fallible_alloc;
 use pmix_dstore::model::{Bytes, DataType, Result, Status, Value};
 
-use super::{client, present, writable};
+use super::{Out, client, present, writable};
 use crate::convert::object::{element_size, read_any, read_packed_array, write_any};
 use crate::convert::{array, text};
 use crate::entry::status_entry;
@@ -39,18 +39,21 @@ status_entry! {
         for index in 0..count {
             let at = source.wrapping_byte_add(index * width);
             values.push(match ty {
-                DataType::DATA_ARRAY => Value::DataArray(Box::new(read_packed_array(at.cast())?)),
-                ty => read_any(ty, at)?,
+                // SAFETY: `src` is an array of `num_vals` initialised arrays; maps in them are texts where they are packed.
+                DataType::DATA_ARRAY => Value::DataArray(Box::new(unsafe { read_packed_array(at.cast()) }?)),
+                // SAFETY: `src` is an array of `num_vals` initialised objects of this type.
+                ty => unsafe { read_any(ty, at) }?,
             });
         }
         let mut packer = Packer::new(dialect());
         packer.pack(ty, &values)?;
-        append(buffer, packer.as_bytes())
+        // SAFETY: `buffer` is not NULL, hence initialised; its memory is from `malloc`.
+        unsafe { append(buffer, packer.as_bytes()) }
     }
 
     /// `PMIx_Data_unpack`: takes the next objects out of a buffer, as many as were packed together.
     ///
-    /// Where there is room for fewer, those that fit are given and the buffer stays as it is.
+    /// If `dest` has room for fewer, the objects that fit are written, and the buffer stays as it is.
     fn PMIx_Data_unpack(
         _source: *const pmix_proc_t,
         buffer: *mut pmix_data_buffer_t,
@@ -62,40 +65,53 @@ status_entry! {
         let (buffer, dest, count) = (writable(buffer)?, writable(dest)?, writable(max_num_values)?);
         let ty = DataType(type_);
         let width = element_size(ty).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?;
+        // SAFETY: not NULL, hence an initialised number, which belongs to this call.
+        let count = unsafe { &mut *count };
         let places = usize::try_from(*count).map_err(|_| Status::ERR_BAD_PARAM)?;
         if places == 0 {
             return Err(Status::ERR_UNPACK_INADEQUATE_SPACE);
         }
         *count = 0;
-        let mut unpacker = Unpacker::new(dialect(), unread(buffer));
+        // SAFETY: `buffer` is not NULL, hence initialised.
+        let mut unpacker = Unpacker::new(dialect(), unsafe { unread(buffer) });
         let values: Vec<Value> = unpacker.unpack_all(ty)?;
         let rest = unpacker.rest().len();
         for (index, value) in values.iter().take(places).enumerate() {
-            let at = dest.byte_add(index * width);
-            at.cast::<u8>().write_bytes(0, width);
-            write_any(value, at)?;
+            // SAFETY: `dest` has room for as many objects of this type as the caller said; the place is zeroed for `write_any`.
+            unsafe {
+                let at = dest.byte_add(index * width);
+                at.cast::<u8>().write_bytes(0, width);
+                write_any(value, at)?;
+            }
             *count += 1;
         }
         if values.len() > places {
             return Err(Status::ERR_UNPACK_INADEQUATE_SPACE);
         }
-        (*buffer).unpack_ptr = (*buffer).base_ptr.wrapping_add((*buffer).bytes_used - rest);
+        // SAFETY: `buffer` is not NULL, hence initialised; `rest` bytes at its end have not been unpacked.
+        unsafe { (*buffer).unpack_ptr = (*buffer).base_ptr.wrapping_add((*buffer).bytes_used - rest) };
         Ok(())
     }
 
     /// `PMIx_Data_print`: type and value of an object as a text, which the caller frees.
     fn PMIx_Data_print(output: *mut *mut c_char, prefix: *mut c_char, src: *mut c_void, type_: pmix_data_type_t) {
-        let (output, src, ty) = (writable(output)?, present(src)?, DataType(type_));
-        let value = match ty {
-            // Texts and maps are themselves the objects here.
-            DataType::STRING => Value::String(text::owned_string(src.cast())?),
-            DataType::REGEX => Value::Regex(Bytes::copy_of(text::map(src.cast()))?),
-            ty => read_any(ty, src)?,
+        // SAFETY: `output` is NULL or a place for a pointer.
+        let output = unsafe { Out::new(output) }?;
+        let src = present(src)?;
+        let value = match DataType(type_) {
+            // A string or a map is passed by its own address, other objects by the address of their C form.
+            // SAFETY: not NULL, hence a C string, as the type says.
+            DataType::STRING => Value::String(unsafe { text::owned_string(src.cast()) }?),
+            // SAFETY: not NULL, hence a map, as the type says.
+            DataType::REGEX => Value::Regex(Bytes::copy_of(unsafe { text::map(src.cast()) })?),
+            // SAFETY: not NULL, hence an initialised object of this type.
+            ty => unsafe { read_any(ty, src) }?,
         };
-        let prefix = text::string(prefix).map_or(print::PREFIX, CStr::to_bytes);
+        // SAFETY: `prefix` is NULL or a C string.
+        let prefix = unsafe { text::string(prefix) }.map_or(print::PREFIX, CStr::to_bytes);
         let shown = print::object(prefix, &value);
         // A NUL ends a text.
-        *output = copy_text(shown.split(|byte| *byte == 0).next().unwrap_or_default())?;
+        output.set(copy_text(shown.split(|byte| *byte == 0).next().unwrap_or_default())?);
         Ok(())
     }
 }
@@ -105,15 +121,14 @@ status_entry! {
 /// # Safety
 /// `buffer` is an initialised buffer that stays unchanged for `'a`.
 pub(super) unsafe fn unread<'a>(buffer: *const pmix_data_buffer_t) -> &'a [u8] {
-    // SAFETY: the caller's promise; a buffer's pointers are ordered.
-    unsafe {
-        let start = (*buffer).unpack_ptr;
-        if (*buffer).base_ptr.is_null() || start.is_null() {
-            return &[];
-        }
-        let len = ((*buffer).base_ptr.addr() + (*buffer).bytes_used).saturating_sub(start.addr());
-        array::bytes(start, len)
+    // SAFETY: the buffer is initialised, by the caller's promise.
+    let pmix_data_buffer_t { base_ptr, unpack_ptr, bytes_used, .. } = unsafe { *buffer };
+    if base_ptr.is_null() || unpack_ptr.is_null() {
+        return &[];
     }
+    let len = (base_ptr.addr() + bytes_used).saturating_sub(unpack_ptr.addr());
+    // SAFETY: from the first byte that has not been unpacked to the last one that is used, all within the buffer's memory.
+    unsafe { array::bytes(unpack_ptr, len) }
 }
 
 /// Adds bytes to a buffer, which grows by doubling.
@@ -124,28 +139,32 @@ pub(super) unsafe fn unread<'a>(buffer: *const pmix_data_buffer_t) -> &'a [u8] {
 /// # Safety
 /// `buffer` is an initialised buffer whose memory comes from `malloc`.
 pub(super) unsafe fn append(buffer: *mut pmix_data_buffer_t, bytes: &[u8]) -> Result<()> {
-    // SAFETY: the caller's promise; there is room for the bytes when they are written.
-    unsafe {
-        let used = if (*buffer).base_ptr.is_null() { 0 } else { (*buffer).bytes_used };
-        let needed = used.checked_add(bytes.len()).ok_or(Status::ERR_NOMEM)?;
-        let unpacked = (*buffer).unpack_ptr.addr().saturating_sub((*buffer).base_ptr.addr()).min(used);
-        if (*buffer).base_ptr.is_null() || needed > (*buffer).bytes_allocated {
-            let size = needed.next_power_of_two().max(FIRST_SIZE);
-            let grown = libc::realloc((*buffer).base_ptr.cast(), size).cast::<c_char>();
-            if grown.is_null() {
-                return Err(Status::ERR_NOMEM);
-            }
-            (*buffer).base_ptr = grown;
-            (*buffer).bytes_allocated = size;
+    // SAFETY: the buffer is initialised, by the caller's promise.
+    let pmix_data_buffer_t { mut base_ptr, unpack_ptr, mut bytes_allocated, bytes_used, .. } = unsafe { *buffer };
+    let used = if base_ptr.is_null() { 0 } else { bytes_used };
+    let needed = used.checked_add(bytes.len()).ok_or(Status::ERR_NOMEM)?;
+    let unpacked = unpack_ptr.addr().saturating_sub(base_ptr.addr()).min(used);
+    if base_ptr.is_null() || needed > bytes_allocated {
+        bytes_allocated = needed.next_power_of_two().max(FIRST_SIZE);
+        // SAFETY: the buffer's memory is from `malloc`, by the caller's promise, or NULL.
+        base_ptr = unsafe { libc::realloc(base_ptr.cast(), bytes_allocated) }.cast::<c_char>();
+        if base_ptr.is_null() {
+            return Err(Status::ERR_NOMEM);
         }
-        let base = (*buffer).base_ptr;
-        base.add(used).copy_from_nonoverlapping(bytes.as_ptr().cast(), bytes.len());
-        (*buffer).bytes_used = needed;
-        (*buffer).pack_ptr = base.add(needed);
-        (*buffer).unpack_ptr = base.add(unpacked);
     }
+    // SAFETY: there is room for `needed` bytes, which are those in use and the new ones.
+    unsafe { base_ptr.add(used).copy_from_nonoverlapping(bytes.as_ptr().cast(), bytes.len()) };
+    let grown = pmix_data_buffer_t {
+        base_ptr,
+        pack_ptr: base_ptr.wrapping_add(needed),
+        unpack_ptr: base_ptr.wrapping_add(unpacked),
+        bytes_allocated,
+        bytes_used: needed,
+    };
+    // SAFETY: the buffer may be written, by the caller's promise.
+    unsafe { buffer.write(grown) };
     Ok(())
 }
 
-/// What a buffer has room for at first.
+/// The size of a buffer's first allocation.
 const FIRST_SIZE: usize = 128;

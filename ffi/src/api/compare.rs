@@ -30,11 +30,13 @@ entry! {
         if v1.is_null() || v2.is_null() {
             return NOT_AVAILABLE;
         }
-        if (*v1).type_ != (*v2).type_ {
+        // SAFETY: neither is NULL, hence both are initialised values.
+        if unsafe { (*v1).type_ != (*v2).type_ } {
             return TYPE_DIFFERENT;
         }
-        match (pmix_value_t::read(v1), pmix_value_t::read(v2)) {
-            // One of them holds no object.
+        // SAFETY: as above.
+        match unsafe { (pmix_value_t::read(v1), pmix_value_t::read(v2)) } {
+            // A value whose pointer is NULL is read as one without a type.
             (Ok(one), Ok(other)) if one.data_type() != other.data_type() => NOT_AVAILABLE,
             (Ok(one), Ok(other)) => match compared(&one, &other) {
                 Ok(Ordering::Equal) => EQUAL,
@@ -50,7 +52,7 @@ entry! {
 /// An order, or why there is none.
 type Compared = Result<Ordering, pmix_value_cmp_t>;
 
-/// The first difference of a list's items, of which there are as many.
+/// The order of two lists: by their lengths, then by the first items that differ.
 fn first_difference<T>(one: &[T], other: &[T], compared: impl Fn(&T, &T) -> Compared) -> Compared {
     if one.len() != other.len() {
         return Ok(one.len().cmp(&other.len()));
@@ -76,7 +78,7 @@ fn real(one: f64, other: f64) -> Compared {
     one.partial_cmp(&other).ok_or(NOT_AVAILABLE)
 }
 
-/// The order of two objects that are of the same kind, and incompatible ones else.
+/// The order of two objects of the same kind. Objects of different kinds are incompatible.
 fn of_kind<T: PartialEq>(kind: T, other_kind: T, order: Ordering) -> Compared {
     if kind == other_kind { Ok(order) } else { Err(INCOMPATIBLE) }
 }
@@ -133,7 +135,7 @@ fn node_stats(one: &NodeStats, other: &NodeStats) -> Compared {
     Ok(order.then(first_difference(&one.interfaces, &other.interfaces, interfaces)?))
 }
 
-/// How one value stands to another one of its type.
+/// The order of two values of the same type.
 fn compared(one: &Value, other: &Value) -> Compared {
     if one.data_type() != other.data_type() {
         return Err(TYPE_DIFFERENT);

@@ -1,36 +1,44 @@
-//! Exchanging data: put, commit, fence, get, and who runs where.
+//! Exchange of data: put, commit, fence, get; processes and nodes of a job.
 
 use std::ffi::{CStr, c_char, c_void};
 
 use pmix_client::{Inside, process};
-use pmix_dstore::model::{Proc, Scope, Status};
+use pmix_dstore::model::{Nspace, Proc, Result, Scope, Status};
 
-use super::{client, get, present, procs, writable};
+use super::{Out, client, get, infos, object, procs};
 use crate::callback::{Callback, start};
 use crate::convert::array::CArray;
-use crate::convert::object::Object;
-use crate::convert::{array, text};
+use crate::convert::text;
 use crate::entry::{entry, status_call, status_entry};
 use crate::memory::copy_text;
 use crate::pinned::Pinned;
 use crate::types::*;
 
 status_call! {
-    /// `PMIx_Put`: offers a value, or with the scopes of 7.0 that say so deletes a key; the next commit sends it. There need be no
-    /// value then.
+    /// `PMIx_Put`: stores a value, which the next commit sends. With one of the scopes of release 7.0 that delete, it deletes a key
+    /// instead; `val` may be NULL then.
     fn PMIx_Put(scope: pmix_scope_t, key: *const c_char, val: *mut pmix_value_t) {
         let client = client()?;
         if let Some(scope) = Scope::of_deletion(scope) {
-            return client.delete(scope, text::key(key)?);
+            // SAFETY: `key` is NULL, or has a NUL or all its bytes.
+            return client.delete(scope, unsafe { text::key(key) }?);
         }
         let scope = Scope::from_code(scope).ok_or(Status::ERR_BAD_PARAM)?;
-        client.put(scope, text::key(key)?, pmix_value_t::read(present(val)?)?)
+        // SAFETY: `key` is NULL, or has a NUL or all its bytes.
+        let key = unsafe { text::key(key) }?;
+        // SAFETY: `val` is NULL or initialised.
+        client.put(scope, key, unsafe { object(val) }?)
     }
 
     /// `PMIx_Store_internal`: keeps a value for this process alone.
     fn PMIx_Store_internal(proc: *const pmix_proc_t, key: *const c_char, val: *mut pmix_value_t) {
         let client = client()?;
-        client.store_internal(&pmix_proc_t::read(present(proc)?)?, text::key(key)?, pmix_value_t::read(present(val)?)?)
+        // SAFETY: `proc` is NULL or initialised.
+        let proc = unsafe { object(proc) }?;
+        // SAFETY: `key` is NULL, or has a NUL or all its bytes.
+        let key = unsafe { text::key(key) }?;
+        // SAFETY: `val` is NULL or initialised.
+        client.store_internal(&proc, key, unsafe { object(val) }?)
     }
 
     /// `PMIx_Commit`: sends what was put.
@@ -40,7 +48,11 @@ status_call! {
 
     /// `PMIx_Fence`: a barrier, with an exchange of data where asked for.
     fn PMIx_Fence(members: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize) {
-        client()?.fence(&procs(members, nprocs)?, array::read(info, ninfo)?).wait()
+        let client = client()?;
+        // SAFETY: `members` is NULL or an array of `nprocs` processes.
+        let members = unsafe { procs(members, nprocs) }?;
+        // SAFETY: `info` is an array of `ninfo` infos.
+        client.fence(&members, unsafe { infos(info, ninfo) }?).wait()
     }
 
     /// `PMIx_Fence_nb`.
@@ -52,7 +64,11 @@ status_call! {
         cbfunc: Option<pmix_op_cbfunc_t>,
         cbdata: *mut c_void,
     ) {
-        start(client()?.fence(&procs(members, nprocs)?, array::read(info, ninfo)?), cbfunc, cbdata)
+        let client = client()?;
+        // SAFETY: `members` is NULL or an array of `nprocs` processes.
+        let members = unsafe { procs(members, nprocs) }?;
+        // SAFETY: `info` is an array of `ninfo` infos.
+        start(client.fence(&members, unsafe { infos(info, ninfo) }?), cbfunc, cbdata)
     }
 
     /// `PMIx_Get_nb`.
@@ -69,9 +85,10 @@ status_call! {
         if !callback.is_some() {
             return Err(Status::ERR_BAD_PARAM);
         }
-        client.get_nb(&get::request(proc, key, info, ninfo)?, Box::new(move |result| callback.call(result)))
+        // SAFETY: `proc` is NULL or initialised; `key` is NULL, or has a NUL or all its bytes; `info` is an array of `ninfo` infos.
+        let request = unsafe { get::request(proc, key, info, ninfo) }?;
+        client.get_nb(&request, Box::new(move |result| callback.call(result)))
     }
-
 }
 
 status_entry! {
@@ -82,11 +99,15 @@ status_entry! {
         procs: *mut *mut pmix_proc_t,
         nprocs: *mut usize,
     ) {
-        let (procs, nprocs) = (writable(procs)?, writable(nprocs)?);
-        (*procs, *nprocs) = (std::ptr::null_mut(), 0);
-        let node = text::string(nodename).map(CStr::to_bytes);
-        let name = if nspace.is_null() { None } else { Some(text::nspace_text(nspace)?) };
-        // Of the own job it is known here, without a lock.
+        // SAFETY: `procs` and `nprocs` are NULL or places for the results.
+        let (procs, nprocs) = unsafe { (Out::new(procs)?, Out::new(nprocs)?) };
+        procs.set(std::ptr::null_mut());
+        nprocs.set(0);
+        // SAFETY: `nodename` is NULL or a C string.
+        let node = unsafe { text::string(nodename) }.map(CStr::to_bytes);
+        // SAFETY: `nspace` is NULL, or has a NUL or all its bytes.
+        let name = unsafe { optional_nspace(nspace) }?;
+        // The own job's processes are found without a lock.
         let here = process::with_current(|client, _| {
             let own = client.me().nspace.as_bytes();
             let ranks = name.filter(|name| *name == own).and_then(|_| client.peers_here(node))?;
@@ -94,40 +115,64 @@ status_entry! {
             Some(ranks.and_then(|ranks| pinned.names.procs(own, &ranks)))
         });
         if let Some(here) = here.ok_or(Status::ERR_INIT)? {
-            (*procs, *nprocs) = here?;
+            let (items, count) = here?;
+            procs.set(items);
+            nprocs.set(count);
             return Ok(());
         }
         let _inside = Inside::enter();
-        let nspace = if nspace.is_null() { None } else { Some(text::nspace(nspace)?) };
+        let nspace = name.map(owned_nspace).transpose()?;
         let peers: Vec<Proc> = client()?.resolve_peers(node, nspace.as_ref())?;
-        (*procs, *nprocs) = CArray::<pmix_proc_t>::new(&peers)?.into_raw();
+        let (items, count) = CArray::<pmix_proc_t>::new(&peers)?.into_raw();
+        procs.set(items);
+        nprocs.set(count);
         Ok(())
     }
 
     /// `PMIx_Resolve_nodes`: the nodes of a job.
     fn PMIx_Resolve_nodes(nspace: *const c_char, nodelist: *mut *mut c_char) {
-        let nodelist = writable(nodelist)?;
-        *nodelist = std::ptr::null_mut();
-        let name = if nspace.is_null() { None } else { Some(text::nspace_text(nspace)?) };
+        // SAFETY: `nodelist` is NULL or a place for the result.
+        let nodelist = unsafe { Out::new(nodelist) }?;
+        nodelist.set(std::ptr::null_mut());
+        // SAFETY: `nspace` is NULL, or has a NUL or all its bytes.
+        let name = unsafe { optional_nspace(nspace) }?;
         let here = process::with_current(|client, _| {
             name.filter(|name| *name == client.me().nspace.as_bytes()).and_then(|_| client.nodes_here(copy_text))
         });
         if let Some(here) = here.ok_or(Status::ERR_INIT)? {
-            *nodelist = here?;
+            nodelist.set(here?);
             return Ok(());
         }
         let _inside = Inside::enter();
-        let nspace = if nspace.is_null() { None } else { Some(text::nspace(nspace)?) };
+        let nspace = name.map(owned_nspace).transpose()?;
         if let Some(nodes) = client()?.resolve_nodes(nspace.as_ref())? {
-            *nodelist = copy_text(&nodes)?;
+            nodelist.set(copy_text(&nodes)?);
         }
         Ok(())
     }
 }
 
+/// The text of a namespace; `None` for NULL.
+///
+/// # Errors
+/// `BAD_PARAM` for more than 255 bytes.
+///
+/// # Safety
+/// `nspace` is NULL or readable up to its NUL or 256 bytes for `'a`.
+#[inline(always)]
+unsafe fn optional_nspace<'a>(nspace: *const c_char) -> Result<Option<&'a [u8]>> {
+    // SAFETY: the caller's promise.
+    if nspace.is_null() { Ok(None) } else { unsafe { text::nspace_text(nspace) }.map(Some) }
+}
+
+/// A namespace, copied.
+fn owned_nspace(name: &[u8]) -> Result<Nspace> {
+    Nspace::new(name).map_err(|_| Status::ERR_BAD_PARAM)
+}
+
 entry! {
-    /// `PMIx_Get`: a value, in memory that the caller frees; in the caller's own with `PMIX_GET_STATIC_VALUES`; in the
-    /// library's with `PMIX_GET_POINTER_VALUES`.
+    /// `PMIx_Get`: a value in memory that the caller frees. With `PMIX_GET_STATIC_VALUES` it is written into the caller's own memory,
+    /// with `PMIX_GET_POINTER_VALUES` it stays in the library's memory.
     fn PMIx_Get(
         proc: *const pmix_proc_t,
         key: *const c_char,
@@ -135,11 +180,13 @@ entry! {
         ninfo: usize,
         val: *mut *mut pmix_value_t,
     ) -> pmix_status_t {
-        get::get(proc, key, (info, ninfo), val).0
+        // SAFETY: `proc` is NULL or initialised; `key` is NULL, or has a NUL or all its bytes; `info` is an array of `ninfo` infos;
+        // `val` is NULL or a place for the result.
+        unsafe { get::get(proc, key, (info, ninfo), val) }.0
     }
 
-    /// `PMIx_Progress`: lets the library work on the calling thread where the caller asked to drive it.
+    /// `PMIx_Progress`: would let the library work on the calling thread. There is nothing to do.
     ///
-    /// Blocking calls drive the connection themselves and everything else has its own thread, so nothing waits for it.
+    /// Blocking calls drive the connection themselves, and everything else runs on the library's own thread.
     fn PMIx_Progress() {}
 }

@@ -5,7 +5,7 @@ use std::ptr;
 
 use pmix_dstore::model::{DataType, Info, InfoFlags, Key, Result, Status, Value};
 
-use super::{present, writable};
+use super::{Out, object};
 use crate::convert::array::CArray;
 use crate::convert::object::Object;
 use crate::convert::{text, value};
@@ -13,16 +13,16 @@ use crate::entry::{entry, status_entry};
 use crate::registry::{Registry, from_cbdata, to_cbdata};
 use crate::types::*;
 
-/// Infos, each in its C form at an address of its own, which callers may look at.
+/// Infos. Each is an array of its own in C form, because callers get its address, which must not change.
 type List = Vec<CArray<pmix_info_t>>;
 
 /// The lists, by their handles.
 static LISTS: Registry<List> = Registry::new();
 
-/// Does something with a list.
+/// Calls a function with a list.
 ///
 /// # Errors
-/// `BAD_PARAM` for a handle that is not one, and what is done says.
+/// `BAD_PARAM` for an unknown handle, and the errors of the function.
 fn with<R>(list: *mut c_void, change: impl FnOnce(&mut List) -> Result<R>) -> Result<R> {
     LISTS.change(from_cbdata(list), change).ok_or(Status::ERR_BAD_PARAM)?
 }
@@ -36,20 +36,19 @@ fn add(list: *mut c_void, info: Info) -> Result<()> {
     })
 }
 
-/// Adds to a list that does not have the key yet; to one that does, only where its value is to be overwritten.
+/// Adds an info to a list. If the list has the key already, its value is overwritten or stays.
 fn add_unique(list: *mut c_void, info: Info, overwrite: bool) -> Result<()> {
     let new = CArray::<pmix_info_t>::new(std::slice::from_ref(&info))?;
     with(list, |infos| {
         for old in infos.iter() {
             let (old, new) = (old.as_ptr(), new.as_ptr());
-            // SAFETY: both are infos of our own; what one of them holds after the exchange is freed with it.
-            unsafe {
-                if text::key_text((&raw const (*old).key).cast())? == info.key.as_bytes() {
-                    if overwrite {
-                        ptr::swap(&raw mut (*old).value, &raw mut (*new).value);
-                    }
-                    return Ok(());
+            // SAFETY: an info of the list is initialised, and this module has written its key.
+            if unsafe { text::key_text((&raw const (*old).key).cast()) }? == info.key.as_bytes() {
+                if overwrite {
+                    // SAFETY: both infos belong to this module. Each array frees the value that it has after the exchange.
+                    unsafe { ptr::swap(&raw mut (*old).value, &raw mut (*new).value) };
                 }
+                return Ok(());
             }
         }
         infos.push(new);
@@ -57,20 +56,31 @@ fn add_unique(list: *mut c_void, info: Info, overwrite: bool) -> Result<()> {
     })
 }
 
-/// An info of a key and what `data` points to.
+/// An info with a key and a copy of the object that `data` points to.
 ///
 /// # Safety
-/// As for `PMIx_Info_load`.
+/// `key` is NULL, or has a NUL or all its bytes; `data` as for [`value::load`].
 unsafe fn loaded(key: *const c_char, data: *const c_void, ty: pmix_data_type_t) -> Result<Info> {
-    // SAFETY: the caller's promise; a zeroed value is an empty one.
-    unsafe {
-        let key: Key = text::key(key)?;
-        let mut loaded: pmix_value_t = std::mem::zeroed();
-        value::load(&raw mut loaded, data, DataType(ty))?;
-        let read: Result<Value> = pmix_value_t::read(&raw const loaded);
-        pmix_value_t::destroy(&raw mut loaded);
-        Ok(Info { key, flags: 0, value: read? })
-    }
+    // SAFETY: the caller's promise.
+    let key: Key = unsafe { text::key(key) }?;
+    // SAFETY: a value of zeros is an empty one.
+    let mut loaded: pmix_value_t = unsafe { std::mem::zeroed() };
+    // SAFETY: there is room for a value; `data` is what the type says, by the caller's promise.
+    unsafe { value::load(&raw mut loaded, data, DataType(ty)) }?;
+    // SAFETY: `load` has filled the value.
+    let read: Result<Value> = unsafe { pmix_value_t::read(&raw const loaded) };
+    // SAFETY: what `load` put into the value is from `malloc`.
+    unsafe { pmix_value_t::destroy(&raw mut loaded) };
+    Ok(Info { key, flags: 0, value: read? })
+}
+
+/// An info with a key and a copy of a value.
+///
+/// # Safety
+/// `key` is NULL, or has a NUL or all its bytes; `value` is NULL or initialised.
+unsafe fn keyed(key: *const c_char, value: *const pmix_value_t) -> Result<Info> {
+    // SAFETY: the caller's promise.
+    Ok(Info { key: unsafe { text::key(key) }?, flags: 0, value: unsafe { object(value) }? })
 }
 
 entry! {
@@ -89,19 +99,18 @@ entry! {
         LISTS.change(from_cbdata(list), |infos| infos.len()).unwrap_or(0)
     }
 
-    /// `PMIx_Info_list_get_info`: an info of the list itself, the first one where `prev` is NULL. `*next` leads to the one
-    /// behind it, as `prev` of another call, and is NULL at the end.
+    /// `PMIx_Info_list_get_info`: an info of the list itself, not a copy: the first one if `prev` is NULL. `*next` becomes the
+    /// `prev` of the call that returns the following info, and NULL at the end.
     fn PMIx_Info_list_get_info(list: *mut c_void, prev: *mut c_void, next: *mut *mut c_void) -> *mut pmix_info_t {
-        if next.is_null() {
-            return ptr::null_mut();
-        }
+        // SAFETY: `next` is NULL or a place for a pointer.
+        let Some(next) = (unsafe { Out::optional(next) }) else { return ptr::null_mut() };
         let place = from_cbdata(prev);
         let found = LISTS.change(from_cbdata(list), |infos| {
             let more = place + 1 < infos.len();
             (infos.get(place).map_or(ptr::null_mut(), CArray::as_ptr), more)
         });
         let (info, more) = found.unwrap_or((ptr::null_mut(), false));
-        *next = if more { to_cbdata(place + 1) } else { ptr::null_mut() };
+        next.set(if more { to_cbdata(place + 1) } else { ptr::null_mut() });
         info
     }
 }
@@ -109,12 +118,14 @@ entry! {
 status_entry! {
     /// `PMIx_Info_list_add`: adds a copy of a value.
     fn PMIx_Info_list_add(list: *mut c_void, key: *const c_char, data: *const c_void, type_: pmix_data_type_t) {
-        add(list, loaded(key, data, type_)?)
+        // SAFETY: `key` is NULL, or has a NUL or all its bytes; `data` is what the type says.
+        add(list, unsafe { loaded(key, data, type_) }?)
     }
 
     /// `PMIx_Info_list_prepend`: puts a copy of a value before all others.
     fn PMIx_Info_list_prepend(list: *mut c_void, key: *const c_char, data: *const c_void, type_: pmix_data_type_t) {
-        let info = CArray::new(&[loaded(key, data, type_)?])?;
+        // SAFETY: `key` is NULL, or has a NUL or all its bytes; `data` is what the type says.
+        let info = CArray::new(&[unsafe { loaded(key, data, type_) }?])?;
         with(list, |infos| {
             infos.insert(0, info);
             Ok(())
@@ -129,12 +140,14 @@ status_entry! {
         type_: pmix_data_type_t,
         overwrite: bool,
     ) {
-        add_unique(list, loaded(key, data, type_)?, overwrite)
+        // SAFETY: `key` is NULL, or has a NUL or all its bytes; `data` is what the type says.
+        add_unique(list, unsafe { loaded(key, data, type_) }?, overwrite)
     }
 
     /// `PMIx_Info_list_add_value`: adds a copy of a value.
     fn PMIx_Info_list_add_value(list: *mut c_void, key: *const c_char, value: *const pmix_value_t) {
-        add(list, Info { key: text::key(key)?, flags: 0, value: pmix_value_t::read(present(value)?)? })
+        // SAFETY: `key` is NULL, or has a NUL or all its bytes; `value` is NULL or initialised.
+        add(list, unsafe { keyed(key, value) }?)
     }
 
     /// `PMIx_Info_list_add_value_unique`: adds a copy of a value whose key the list does not have, or overwrites it.
@@ -144,31 +157,35 @@ status_entry! {
         value: *const pmix_value_t,
         overwrite: bool,
     ) {
-        let info = Info { key: text::key(key)?, flags: 0, value: pmix_value_t::read(present(value)?)? };
-        add_unique(list, info, overwrite)
+        // SAFETY: `key` is NULL, or has a NUL or all its bytes; `value` is NULL or initialised.
+        add_unique(list, unsafe { keyed(key, value) }?, overwrite)
     }
 
-    /// `PMIx_Info_list_insert`: adds an info that keeps its value for itself.
+    /// `PMIx_Info_list_insert`: adds a copy of an info. The copy owns its value, even if the info is persistent.
     fn PMIx_Info_list_insert(list: *mut c_void, info: *mut pmix_info_t) {
-        let mut info: Info = pmix_info_t::read(present(info)?)?;
+        // SAFETY: `info` is NULL or initialised.
+        let mut info: Info = unsafe { object(info) }?;
         info.flags &= !InfoFlags::PERSISTENT;
         add(list, info)
     }
 
     /// `PMIx_Info_list_xfer`: adds a copy of an info.
     fn PMIx_Info_list_xfer(list: *mut c_void, info: *const pmix_info_t) {
-        add(list, pmix_info_t::read(present(info)?)?)
+        // SAFETY: `info` is NULL or initialised.
+        add(list, unsafe { object(info) }?)
     }
 
     /// `PMIx_Info_list_xfer_unique`: adds a copy of an info whose key the list does not have, or overwrites its value.
     fn PMIx_Info_list_xfer_unique(list: *mut c_void, info: *const pmix_info_t, overwrite: bool) {
-        add_unique(list, pmix_info_t::read(present(info)?)?, overwrite)
+        // SAFETY: `info` is NULL or initialised.
+        add_unique(list, unsafe { object(info) }?, overwrite)
     }
 
     /// `PMIx_Info_list_convert`: an array of copies of the infos; the list stays.
     fn PMIx_Info_list_convert(list: *mut c_void, par: *mut pmix_data_array_t) {
-        let par = writable(par)?;
-        *par = pmix_data_array_t { type_: DataType::INFO.0, size: 0, array: ptr::null_mut() };
+        // SAFETY: `par` is NULL or has room for an array.
+        let par = unsafe { Out::new(par) }?;
+        par.set(pmix_data_array_t { type_: DataType::INFO.0, size: 0, array: ptr::null_mut() });
         let infos: Vec<Info> = with(list, |infos| {
             // SAFETY: the infos of a list are initialised.
             infos.iter().map(|info| unsafe { pmix_info_t::read(info.as_ptr()) }).collect()
@@ -177,8 +194,7 @@ status_entry! {
             return Err(Status::ERR_EMPTY);
         }
         let (items, count) = CArray::<pmix_info_t>::new(&infos)?.into_raw();
-        (*par).array = items.cast();
-        (*par).size = count;
+        par.set(pmix_data_array_t { type_: DataType::INFO.0, size: count, array: items.cast() });
         Ok(())
     }
 }

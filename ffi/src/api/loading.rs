@@ -1,111 +1,134 @@
 //! Structures filled from their parts, and copied.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
 
 use pmix_dstore::model::{DataType, Result};
 
+use super::Out;
 use super::argv::PMIx_Argv_append_nosize;
 use super::helpers::{PMIx_Data_load, PMIx_Data_unload, PMIx_Value_load, PMIx_Value_xfer};
 use super::lifecycle::{PMIx_Device_distance_construct, PMIx_Node_pid_construct, PMIx_Proc_construct};
 use super::names::{load_key, load_proc};
 use crate::convert::object::{Object, array_element_size};
-use crate::convert::text;
+use crate::convert::{array, text};
 use crate::entry::entry;
 use crate::memory::{copy_string_or_null, free, zeroed};
 use crate::types::*;
 
-/// Makes an array of so many empty objects of a type; without any where nobody knows how large they are.
+/// An array without items.
+fn empty_array(type_: pmix_data_type_t) -> pmix_data_array_t {
+    pmix_data_array_t { type_, size: 0, array: ptr::null_mut() }
+}
+
+/// An array of `count` empty objects of a type. An unknown type has no known size; the array has no items then.
 ///
-/// # Safety
-/// `at` is writable.
-unsafe fn make_array(at: *mut pmix_data_array_t, count: usize, ty: pmix_data_type_t) -> Result<()> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        *at = pmix_data_array_t { type_: ty, size: 0, array: ptr::null_mut() };
-        if let Some(width) = array_element_size(DataType(ty)) {
-            let items = zeroed::<u8>(count.saturating_mul(width))?.cast::<c_void>();
-            for index in 0..count {
-                let item = items.byte_add(index * width);
-                // All others are zero when they are new.
-                match DataType(ty) {
-                    DataType::PROC => PMIx_Proc_construct(item.cast()),
-                    DataType::DEVICE_DIST => PMIx_Device_distance_construct(item.cast()),
-                    DataType::NODE_PID => PMIx_Node_pid_construct(item.cast()),
-                    _ => break,
-                }
-            }
-            ((*at).array, (*at).size) = (items, count);
+/// # Errors
+/// `NOMEM`.
+fn new_array(count: usize, type_: pmix_data_type_t) -> Result<pmix_data_array_t> {
+    let Some(width) = array_element_size(DataType(type_)) else { return Ok(empty_array(type_)) };
+    let items = zeroed::<u8>(count.saturating_mul(width))?.cast::<c_void>();
+    for index in 0..count {
+        // SAFETY: within the new memory.
+        let item = unsafe { items.byte_add(index * width) };
+        // All other objects are zero when they are new.
+        match DataType(type_) {
+            // SAFETY: the item has room for a process.
+            DataType::PROC => unsafe { PMIx_Proc_construct(item.cast()) },
+            // SAFETY: the item has room for a distance.
+            DataType::DEVICE_DIST => unsafe { PMIx_Device_distance_construct(item.cast()) },
+            // SAFETY: the item has room for a process of a node.
+            DataType::NODE_PID => unsafe { PMIx_Node_pid_construct(item.cast()) },
+            _ => break,
         }
     }
-    Ok(())
+    Ok(pmix_data_array_t { type_, size: count, array: items })
 }
 
 entry! {
     /// `PMIx_Data_array_init`: an array of a type, without items.
     fn PMIx_Data_array_init(p: *mut pmix_data_array_t, type_: pmix_data_type_t) {
-        if !p.is_null() {
-            *p = pmix_data_array_t { type_, size: 0, array: ptr::null_mut() };
+        // SAFETY: `p` is NULL or has room for an array.
+        if let Some(to) = unsafe { Out::optional(p) } {
+            to.set(empty_array(type_));
         }
     }
 
-    /// `PMIx_Data_array_construct`: an array of `num` empty items; of none where there is no memory, or where the type is
-    /// not known.
+    /// `PMIx_Data_array_construct`: an array of `num` empty items. It has no items if there is no memory, or if the type is
+    /// unknown.
     fn PMIx_Data_array_construct(p: *mut pmix_data_array_t, num: usize, type_: pmix_data_type_t) {
-        if !p.is_null() {
-            // What is left of a failure is an array without items, which is all that can be said here.
-            let _ = make_array(p, num, type_);
+        // SAFETY: `p` is NULL or has room for an array.
+        if let Some(to) = unsafe { Out::optional(p) } {
+            // The function has no status to answer. The caller sees that the array has no items.
+            to.set(new_array(num, type_).unwrap_or_else(|_| empty_array(type_)));
         }
     }
 
     /// `PMIx_Data_array_create`: an array of `n` empty items, in new memory; NULL for none.
     fn PMIx_Data_array_create(n: usize, type_: pmix_data_type_t) -> *mut pmix_data_array_t {
-        let Ok(made) = zeroed::<pmix_data_array_t>(usize::from(n > 0)) else { return ptr::null_mut() };
-        if !made.is_null() && make_array(made, n, type_).is_err() {
-            free(made);
+        if n == 0 {
             return ptr::null_mut();
         }
-        made
+        let Ok(made) = zeroed::<pmix_data_array_t>(1) else { return ptr::null_mut() };
+        match new_array(n, type_) {
+            Ok(array) => {
+                // SAFETY: new memory for one array.
+                unsafe { made.write(array) };
+                made
+            }
+            Err(_) => {
+                // SAFETY: from `malloc`, and nobody else knows it.
+                unsafe { free(made) };
+                ptr::null_mut()
+            }
+        }
     }
 
     /// `PMIx_Data_array_free`: frees an array from `PMIx_Data_array_create`.
     fn PMIx_Data_array_free(p: *mut pmix_data_array_t) {
-        if !p.is_null() {
-            pmix_data_array_t::destroy(p);
-            free(p);
-        }
+        // SAFETY: `p` is NULL, or an array in memory from `malloc` whose contents are from `malloc`, too.
+        unsafe { array::free_array(p, 1) };
     }
 
     /// `PMIx_Data_buffer_load`: hands packed bytes over to a buffer.
     fn PMIx_Data_buffer_load(b: *mut pmix_data_buffer_t, bytes: *mut c_char, sz: usize) {
         let mut payload = pmix_byte_object_t { bytes, size: sz };
-        // Only NULL can go wrong, and then there is nothing to load.
-        let _ = PMIx_Data_load(b, &raw mut payload);
+        // The only error is that `b` is NULL. There is nothing to load then.
+        // SAFETY: `b` is NULL or an initialised buffer; the `sz` bytes are from `malloc`.
+        let _ = unsafe { PMIx_Data_load(b, &raw mut payload) };
     }
 
-    /// `PMIx_Data_buffer_unload`: takes the bytes out of a buffer that have not been unpacked.
+    /// `PMIx_Data_buffer_unload`: moves the bytes that have not been unpacked out of a buffer.
     fn PMIx_Data_buffer_unload(b: *mut pmix_data_buffer_t, bytes: *mut *mut c_char, sz: *mut usize) {
+        // SAFETY: each is NULL or a place for a result.
+        let places = unsafe { (Out::optional(bytes), Out::optional(sz)) };
         let mut payload = pmix_byte_object_t { bytes: ptr::null_mut(), size: 0 };
-        let done = PMIx_Data_unload(b, &raw mut payload) == 0;
-        if bytes.is_null() || sz.is_null() {
-            free(payload.bytes);
+        // SAFETY: `b` is NULL or an initialised buffer, whose memory is from `malloc`.
+        let done = unsafe { PMIx_Data_unload(b, &raw mut payload) } == 0;
+        let (Some(bytes), Some(size)) = places else {
+            // SAFETY: NULL or the copy that `PMIx_Data_unload` has made.
+            unsafe { free(payload.bytes) };
             return;
-        }
-        (*bytes, *sz) = if done { (payload.bytes, payload.size) } else { (ptr::null_mut(), 0) };
+        };
+        bytes.set(if done { payload.bytes } else { ptr::null_mut() });
+        size.set(if done { payload.size } else { 0 });
     }
 
     /// `PMIx_Byte_object_load`: hands bytes over to a byte object.
     fn PMIx_Byte_object_load(b: *mut pmix_byte_object_t, d: *mut c_char, sz: usize) {
-        if !b.is_null() {
-            *b = pmix_byte_object_t { bytes: d, size: sz };
+        // SAFETY: `b` is NULL or has room for a byte object.
+        if let Some(to) = unsafe { Out::optional(b) } {
+            to.set(pmix_byte_object_t { bytes: d, size: sz });
         }
     }
 
     /// `PMIx_Envar_load`: fills an environment variable with copies.
     fn PMIx_Envar_load(e: *mut pmix_envar_t, var: *mut c_char, value: *mut c_char, separator: c_char) {
-        if !e.is_null() {
-            let copy = |string| copy_string_or_null(text::string(string)).unwrap_or(ptr::null_mut());
-            *e = pmix_envar_t { envar: copy(var), value: copy(value), separator };
+        // SAFETY: `e` is NULL or has room for a variable.
+        if let Some(to) = unsafe { Out::optional(e) } {
+            // SAFETY: `var` and `value` are NULL or C strings.
+            let (var, value) = unsafe { (text::string(var), text::string(value)) };
+            to.set(pmix_envar_t { envar: copy_or_null(var), value: copy_or_null(value), separator });
         }
     }
 
@@ -117,27 +140,36 @@ entry! {
         data: *const c_void,
         type_: pmix_data_type_t,
     ) {
-        if !dest.is_null() {
-            dest.write_bytes(0, 1);
-            if !p.is_null() {
-                load_proc(&raw mut (*dest).proc, (&raw const (*p).nspace).cast(), (*p).rank);
-            }
-            load_key((&raw mut (*dest).key).cast(), key);
-            PMIx_Value_load(&raw mut (*dest).value, data, type_);
+        // SAFETY: `dest` is NULL or has room for published data.
+        let Some(mut dest) = (unsafe { Out::optional(dest) }) else { return };
+        let to = dest.empty();
+        if !p.is_null() {
+            // SAFETY: not NULL, hence an initialised process.
+            unsafe { load_proc(&raw mut to.proc, (&raw const (*p).nspace).cast(), (*p).rank) };
         }
+        // SAFETY: there is room for a key; `key` is NULL, or has a NUL or all its bytes.
+        unsafe { load_key((&raw mut to.key).cast(), key) };
+        // SAFETY: the value is empty; `data` is what its type says.
+        unsafe { PMIx_Value_load(&raw mut to.value, data, type_) };
     }
 
     /// `PMIx_Pdata_xfer`: copies published data.
     fn PMIx_Pdata_xfer(dest: *mut pmix_pdata_t, src: *mut pmix_pdata_t) {
-        if !dest.is_null() && !src.is_null() {
-            dest.write_bytes(0, 1);
-            load_proc(&raw mut (*dest).proc, (&raw const (*src).proc.nspace).cast(), (*src).proc.rank);
-            load_key((&raw mut (*dest).key).cast(), (&raw const (*src).key).cast());
-            PMIx_Value_xfer(&raw mut (*dest).value, &raw const (*src).value);
+        if src.is_null() {
+            return;
+        }
+        // SAFETY: `dest` is NULL or has room for published data.
+        let Some(mut dest) = (unsafe { Out::optional(dest) }) else { return };
+        let to = dest.empty();
+        // SAFETY: `src` is not NULL, hence initialised, and there is room for each of its members.
+        unsafe {
+            load_proc(&raw mut to.proc, (&raw const (*src).proc.nspace).cast(), (*src).proc.rank);
+            load_key((&raw mut to.key).cast(), (&raw const (*src).key).cast());
+            PMIx_Value_xfer(&raw mut to.value, &raw const (*src).value);
         }
     }
 
-    /// `PMIx_Regattr_load`: fills what is said of an attribute with copies; a description is added to those there are.
+    /// `PMIx_Regattr_load`: fills the description of an attribute with copies. `description` is added to the lines that are there.
     fn PMIx_Regattr_load(
         info: *mut pmix_regattr_t,
         name: *const c_char,
@@ -145,29 +177,47 @@ entry! {
         type_: pmix_data_type_t,
         description: *const c_char,
     ) {
-        if !info.is_null() {
-            if !name.is_null() {
-                (*info).name = copy_string_or_null(text::string(name)).unwrap_or(ptr::null_mut());
-            }
-            if !key.is_null() {
-                load_key((&raw mut (*info).string).cast(), key);
-            }
-            (*info).type_ = type_;
-            if !description.is_null() {
-                PMIx_Argv_append_nosize(&raw mut (*info).description, description);
-            }
+        if info.is_null() {
+            return;
+        }
+        // SAFETY: `name` is NULL or a C string.
+        if let Some(name) = unsafe { text::string(name) } {
+            // SAFETY: `info` is not NULL, hence an initialised structure.
+            unsafe { (*info).name = copy_or_null(Some(name)) };
+        }
+        if !key.is_null() {
+            // SAFETY: there is room for a key; `key` is not NULL, hence has a NUL or all its bytes.
+            unsafe { load_key((&raw mut (*info).string).cast(), key) };
+        }
+        // SAFETY: `info` is not NULL, hence an initialised structure.
+        unsafe { (*info).type_ = type_ };
+        if !description.is_null() {
+            // SAFETY: the structure's list is NULL or from `malloc`; `description` is not NULL, hence a C string.
+            unsafe { PMIx_Argv_append_nosize(&raw mut (*info).description, description) };
         }
     }
 
-    /// `PMIx_Regattr_xfer`: copies what is said of an attribute.
+    /// `PMIx_Regattr_xfer`: copies the description of an attribute. After an error the copy is empty.
     fn PMIx_Regattr_xfer(dest: *mut pmix_regattr_t, src: *const pmix_regattr_t) {
-        if !dest.is_null() && !src.is_null() {
-            dest.write_bytes(0, 1);
-            if let Err(_status) = pmix_regattr_t::read(src).and_then(|regattr| pmix_regattr_t::write(&regattr, dest)) {
-                pmix_regattr_t::destroy(dest);
-            }
+        if src.is_null() {
+            return;
+        }
+        // SAFETY: `dest` is NULL or has room for the structure.
+        let Some(mut to) = (unsafe { Out::optional(dest) }) else { return };
+        to.empty();
+        // SAFETY: `src` is not NULL, hence an initialised structure.
+        if let Ok(regattr) = unsafe { pmix_regattr_t::read(src) }
+            && to.fill(&regattr).is_err()
+        {
+            // SAFETY: `fill` leaves a structure that can be destroyed.
+            unsafe { pmix_regattr_t::destroy(dest) };
         }
     }
+}
+
+/// A copy of a string; NULL for none, and without memory.
+fn copy_or_null(string: Option<&CStr>) -> *mut c_char {
+    copy_string_or_null(string).unwrap_or(ptr::null_mut())
 }
 
 #[cfg(test)]

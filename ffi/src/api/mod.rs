@@ -1,4 +1,4 @@
-//! The functions of the interface, a few lines each: translate, call, translate back.
+//! The functions of the interface. Each one translates its arguments, makes a call and translates the result, in a few lines.
 
 mod arguments;
 pub mod argv;

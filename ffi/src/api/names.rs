@@ -8,12 +8,12 @@ use crate::convert::text;
 use crate::entry::entry;
 use crate::types::*;
 
-/// The first rank that no process has; the ranks with a meaning of their own lie above.
+/// The first rank that no process can have. The ranks with a special meaning are greater.
 const RANK_END: pmix_rank_t = 0xffff_ffcd;
-/// What separates a cluster's name from a namespace.
+/// The separator between a cluster's name and a namespace.
 const CLUSTER_END: u8 = b':';
 
-/// The name in a buffer of `capacity` bytes, as far as it goes; an empty one for NULL.
+/// The name in a buffer of `capacity` bytes, up to its NUL; an empty one for NULL.
 ///
 /// # Safety
 /// `name` is NULL or readable up to its NUL or `capacity` bytes for `'a`.
@@ -21,19 +21,25 @@ unsafe fn name<'a>(name: *const c_char, capacity: usize) -> &'a [u8] {
     if name.is_null() {
         return &[];
     }
-    // SAFETY: strnlen reads no more than the caller vouches for, and the slice is what it has read.
-    unsafe { std::slice::from_raw_parts(name.cast(), libc::strnlen(name, capacity - 1)) }
+    // SAFETY: strnlen reads up to the NUL and less than `capacity` bytes, which are readable by the caller's promise.
+    let len = unsafe { libc::strnlen(name, capacity - 1) };
+    // SAFETY: strnlen has just read these bytes.
+    unsafe { std::slice::from_raw_parts(name.cast(), len) }
 }
 
+/// A namespace, cut to its capacity; an empty one for NULL.
+///
 /// # Safety
-/// As [`name`], for a namespace.
+/// `at` is NULL or readable up to its NUL or 256 bytes for `'a`.
 unsafe fn nspace<'a>(at: *const c_char) -> &'a [u8] {
     // SAFETY: the caller's promise.
     unsafe { name(at, size_of::<pmix_nspace_t>()) }
 }
 
+/// A key, cut to its capacity; an empty one for NULL.
+///
 /// # Safety
-/// As [`name`], for a key.
+/// `at` is NULL or readable up to its NUL or 512 bytes for `'a`.
 unsafe fn key<'a>(at: *const c_char) -> &'a [u8] {
     // SAFETY: the caller's promise.
     unsafe { name(at, size_of::<pmix_key_t>()) }
@@ -45,7 +51,7 @@ unsafe fn key<'a>(at: *const c_char) -> &'a [u8] {
 /// `to` is NULL or has room for a namespace; `from` as for [`nspace`].
 unsafe fn load_nspace(to: *mut c_char, from: *const c_char) {
     if !to.is_null() {
-        // SAFETY: the caller's promise.
+        // SAFETY: `to` is not NULL, hence has room for a namespace, by the caller's promise; so has `from` one.
         unsafe { text::write_name(to, size_of::<pmix_nspace_t>(), nspace(from)) }
     }
 }
@@ -53,10 +59,10 @@ unsafe fn load_nspace(to: *mut c_char, from: *const c_char) {
 /// Fills a process.
 ///
 /// # Safety
-/// As [`load_nspace`].
+/// `to` is NULL or has room for a process; `from` as for [`nspace`].
 pub(super) unsafe fn load_proc(to: *mut pmix_proc_t, from: *const c_char, rank: pmix_rank_t) {
     if !to.is_null() {
-        // SAFETY: the caller's promise.
+        // SAFETY: `to` is not NULL, hence has room for a process; `from` keeps the rules of `nspace`, by the caller's promise.
         unsafe {
             load_nspace((&raw mut (*to).nspace).cast(), from);
             (*to).rank = rank;
@@ -70,9 +76,18 @@ pub(super) unsafe fn load_proc(to: *mut pmix_proc_t, from: *const c_char, rank: 
 /// `to` is NULL or has room for a key; `from` as for [`key`].
 pub(super) unsafe fn load_key(to: *mut c_char, from: *const c_char) {
     if !to.is_null() {
-        // SAFETY: the caller's promise.
+        // SAFETY: `to` is not NULL, hence has room for a key; `from` keeps the rules of `key`, by the caller's promise.
         unsafe { text::write_name(to, size_of::<pmix_key_t>(), key(from)) }
     }
+}
+
+/// Namespace and rank of a process.
+///
+/// # Safety
+/// `proc` is an initialised process, which stays unchanged for `'a`.
+unsafe fn parts<'a>(proc: *const pmix_proc_t) -> (&'a [u8], pmix_rank_t) {
+    // SAFETY: the process is initialised; its namespace has a NUL or all its 256 bytes.
+    unsafe { (nspace((&raw const (*proc).nspace).cast()), (*proc).rank) }
 }
 
 /// Whether two ranks may mean the same process: they are equal, or one of them means all.
@@ -88,32 +103,38 @@ fn nspaces_match(one: &[u8], other: &[u8]) -> bool {
 entry! {
     /// `PMIx_Load_key`: fills a key.
     fn PMIx_Load_key(to: *mut c_char, src: *const c_char) {
-        load_key(to, src);
+        // SAFETY: `to` is NULL or has room for a key; `src` is NULL, or has a NUL or all its bytes.
+        unsafe { load_key(to, src) };
     }
 
     /// `PMIx_Check_key`: whether two keys are the same. NULL is no key.
     fn PMIx_Check_key(one: *const c_char, str: *const c_char) -> bool {
-        !one.is_null() && !str.is_null() && key(one) == key(str)
+        // SAFETY: each is NULL, or has a NUL or all its bytes.
+        !one.is_null() && !str.is_null() && unsafe { key(one) == key(str) }
     }
 
     /// `PMIx_Check_reserved_key`: whether a key begins as those of the standard do.
     fn PMIx_Check_reserved_key(one: *const c_char) -> bool {
-        key(one).starts_with(b"pmix")
+        // SAFETY: `one` is NULL, or has a NUL or all its bytes.
+        unsafe { key(one) }.starts_with(b"pmix")
     }
 
     /// `PMIx_Load_nspace`: fills a namespace.
     fn PMIx_Load_nspace(to: *mut c_char, str: *const c_char) {
-        load_nspace(to, str);
+        // SAFETY: `to` is NULL or has room for a namespace; `str` is NULL, or has a NUL or all its bytes.
+        unsafe { load_nspace(to, str) };
     }
 
     /// `PMIx_Check_nspace`: whether two namespaces may be the same. An empty one may be any.
     fn PMIx_Check_nspace(key1: *const c_char, key2: *const c_char) -> bool {
-        nspaces_match(nspace(key1), nspace(key2))
+        // SAFETY: each is NULL, or has a NUL or all its bytes.
+        unsafe { nspaces_match(nspace(key1), nspace(key2)) }
     }
 
     /// `PMIx_Nspace_invalid`: whether there is no name.
     fn PMIx_Nspace_invalid(at: *const c_char) -> bool {
-        nspace(at).is_empty()
+        // SAFETY: `at` is NULL, or has a NUL or all its bytes.
+        unsafe { nspace(at) }.is_empty()
     }
 
     /// `PMIx_Check_rank`: whether two ranks may mean the same process.
@@ -128,21 +149,27 @@ entry! {
 
     /// `PMIx_Load_procid`: fills a process.
     fn PMIx_Load_procid(p: *mut pmix_proc_t, ns: *const c_char, rk: pmix_rank_t) {
-        load_proc(p, ns, rk);
+        // SAFETY: `p` is NULL or has room for a process; `ns` is NULL, or has a NUL or all its bytes.
+        unsafe { load_proc(p, ns, rk) };
     }
 
     /// `PMIx_Proc_load`: fills a process.
     fn PMIx_Proc_load(p: *mut pmix_proc_t, ns: *const c_char, rank: pmix_rank_t) {
-        load_proc(p, ns, rank);
+        // SAFETY: `p` is NULL or has room for a process; `ns` is NULL, or has a NUL or all its bytes.
+        unsafe { load_proc(p, ns, rank) };
     }
 
     /// `PMIx_Xfer_procid`: copies a process; NULL as the source leaves zeros.
     fn PMIx_Xfer_procid(dst: *mut pmix_proc_t, src: *const pmix_proc_t) {
         if dst.is_null() {
-        } else if src.is_null() {
-            dst.write_bytes(0, 1);
+            return;
+        }
+        if src.is_null() {
+            // SAFETY: `dst` is not NULL, hence has room for a process.
+            unsafe { dst.write_bytes(0, 1) };
         } else {
-            std::ptr::copy(src, dst, 1);
+            // SAFETY: neither is NULL: there is a process, and room for one.
+            unsafe { dst.copy_from(src, 1) };
         }
     }
 
@@ -151,13 +178,19 @@ entry! {
         if a.is_null() || b.is_null() {
             return a == b;
         }
-        let nspaces = (nspace((&raw const (*a).nspace).cast()), nspace((&raw const (*b).nspace).cast()));
-        nspaces_match(nspaces.0, nspaces.1) && ranks_match((*a).rank, (*b).rank)
+        // SAFETY: neither is NULL, hence both are initialised processes.
+        let (one, other) = unsafe { (parts(a), parts(b)) };
+        nspaces_match(one.0, other.0) && ranks_match(one.1, other.1)
     }
 
     /// `PMIx_Procid_invalid`: whether this names no process.
     fn PMIx_Procid_invalid(p: *const pmix_proc_t) -> bool {
-        p.is_null() || nspace((&raw const (*p).nspace).cast()).is_empty() || (*p).rank == Rank::INVALID.0
+        if p.is_null() {
+            return true;
+        }
+        // SAFETY: not NULL, hence an initialised process.
+        let (nspace, rank) = unsafe { parts(p) };
+        nspace.is_empty() || rank == Rank::INVALID.0
     }
 
     /// `PMIx_Multicluster_nspace_construct`: a namespace from a cluster's name and a namespace in it; an empty one where
@@ -166,23 +199,27 @@ entry! {
         if target.is_null() {
             return;
         }
-        let (cluster, within) = (nspace(cluster), nspace(within));
+        // SAFETY: each is NULL, or has a NUL or all its bytes.
+        let (cluster, within) = unsafe { (nspace(cluster), nspace(within)) };
         let mut whole = [cluster, &[CLUSTER_END], within].concat();
         if whole.len() >= size_of::<pmix_nspace_t>() {
             whole.clear();
         }
-        text::write_name(target, size_of::<pmix_nspace_t>(), &whole);
+        // SAFETY: `target` is not NULL, hence has room for a namespace.
+        unsafe { text::write_name(target, size_of::<pmix_nspace_t>(), &whole) };
     }
 
     /// `PMIx_Multicluster_nspace_parse`: the cluster's name and the namespace in it, which is empty where there is no
     /// cluster.
     fn PMIx_Multicluster_nspace_parse(target: *mut c_char, cluster: *mut c_char, within: *mut c_char) {
-        let whole = nspace(target).to_vec();
+        // SAFETY: `target` is NULL, or has a NUL or all its bytes.
+        let whole = unsafe { nspace(target) }.to_vec();
         let mut parts = whole.splitn(2, |&byte| byte == CLUSTER_END);
         for part in [cluster, within] {
             let name = parts.next().unwrap_or_default();
             if !part.is_null() {
-                text::write_name(part, size_of::<pmix_nspace_t>(), name);
+                // SAFETY: not NULL, hence there is room for a namespace.
+                unsafe { text::write_name(part, size_of::<pmix_nspace_t>(), name) };
             }
         }
     }

@@ -1,17 +1,17 @@
-//! What a value says: truth, a number in the type that is wanted, its size.
+//! Values as truth values and as numbers of another type; the sizes of values.
 
 use std::ffi::{CStr, CString, c_void};
 
 use pmix_dstore::compression;
 use pmix_dstore::model::{DataType, Result, Status, Value};
 
-use super::{present, writable};
-use crate::convert::object::{Object, element_size, write_any};
+use super::{Out, object, present, writable};
+use crate::convert::object::{element_size, write_any};
 use crate::convert::text;
 use crate::entry::{entry, status_entry};
 use crate::types::*;
 
-/// What a text says about truth: it begins with one of these, or is it.
+/// The truth value of a text that begins with one of these words, in letters of either case.
 const BEGINNINGS: [(&[u8], pmix_boolean_t); 6] = [
     (b"yes", BOOL_TRUE),
     (b"true", BOOL_TRUE),
@@ -20,10 +20,11 @@ const BEGINNINGS: [(&[u8], pmix_boolean_t); 6] = [
     (b"false", BOOL_FALSE),
     (b"disable", BOOL_FALSE),
 ];
+/// The truth value of a text that is one of these letters.
 const LETTERS: [(&[u8], pmix_boolean_t); 4] =
     [(b"y", BOOL_TRUE), (b"t", BOOL_TRUE), (b"n", BOOL_FALSE), (b"f", BOOL_FALSE)];
 
-/// The truth of a text; an empty one is a directive that is present, which is its meaning.
+/// The truth value of a text. An empty text is true: it is the value of a directive, whose presence is its meaning.
 fn truth_of_text(text: &[u8]) -> pmix_boolean_t {
     let text = text.trim_ascii_start();
     match text.first() {
@@ -41,7 +42,7 @@ fn truth_of_text(text: &[u8]) -> pmix_boolean_t {
     }
 }
 
-/// The truth of a value: of a directive that is present without one, it is true.
+/// The truth value of a value. A directive without a value is true.
 ///
 /// # Safety
 /// `value` is NULL or initialised.
@@ -49,19 +50,22 @@ unsafe fn truth(value: *const pmix_value_t) -> pmix_boolean_t {
     if value.is_null() {
         return BOOL_FALSE;
     }
-    // SAFETY: the caller's promise; the type says what the union holds.
-    unsafe {
-        match DataType((*value).type_) {
-            DataType::UNDEF => BOOL_TRUE,
-            DataType::BOOL if (*value).data.bytes[0] != 0 => BOOL_TRUE,
-            DataType::BOOL => BOOL_FALSE,
-            DataType::STRING => truth_of_text(text::string((*value).data.string).map_or(&[], CStr::to_bytes)),
-            _ => NON_BOOL,
+    // SAFETY: not NULL, hence initialised, by the caller's promise.
+    match DataType(unsafe { (*value).type_ }) {
+        DataType::UNDEF => BOOL_TRUE,
+        // SAFETY: the type says that the union holds a flag, which is one byte.
+        DataType::BOOL if unsafe { (*value).data.bytes[0] } != 0 => BOOL_TRUE,
+        DataType::BOOL => BOOL_FALSE,
+        DataType::STRING => {
+            // SAFETY: the type says that the union holds a string, which is NULL or a C string.
+            let text = unsafe { text::string((*value).data.string) };
+            truth_of_text(text.map_or(&[], CStr::to_bytes))
         }
+        _ => NON_BOOL,
     }
 }
 
-/// A number as it is, before it is asked whether it fits.
+/// A number in a form that holds the numbers of all types.
 #[derive(Clone, Copy)]
 enum Number {
     Whole(i128),
@@ -86,7 +90,7 @@ fn number_of(value: &Value) -> Result<Number> {
     })
 }
 
-/// The whole numbers of a type.
+/// The least and the greatest whole number of a type.
 fn range(ty: DataType) -> Option<(i128, i128)> {
     Some(match ty {
         DataType::INT8 => (i8::MIN.into(), i8::MAX.into()),
@@ -104,8 +108,8 @@ fn range(ty: DataType) -> Option<(i128, i128)> {
 /// The number of a value in another type.
 ///
 /// # Errors
-/// `CHANGE_SIGN` for a negative number in a type that has none, `LOST_PRECISION` for one that the type does not reach,
-/// `BAD_PARAM` where one of the types is not a number's. What is behind a decimal point is left out.
+/// `CHANGE_SIGN` for a negative number in an unsigned type, `LOST_PRECISION` for a number outside the range of the type,
+/// `BAD_PARAM` if one of the types is not a number's. Digits after the decimal point are cut off.
 fn converted(value: &Value, ty: DataType) -> Result<Value> {
     let number = number_of(value)?;
     if matches!(ty, DataType::FLOAT | DataType::DOUBLE) {
@@ -119,7 +123,7 @@ fn converted(value: &Value, ty: DataType) -> Result<Value> {
     let (whole, is_negative) = match number {
         Number::Whole(whole) => (whole, whole < 0),
         Number::Real(real) if real.is_nan() => return Err(Status::ERR_LOST_PRECISION),
-        // Beyond what any of the types reaches, this is the farthest number.
+        // A number outside the range of an i128 becomes the least or the greatest i128, which is outside all types' ranges, too.
         Number::Real(real) => (real as i128, real < 0.0),
     };
     if is_negative && least == 0 {
@@ -136,7 +140,7 @@ fn text_size(text: Option<&CStr>) -> usize {
     text.map_or(0, CStr::count_bytes) + 1
 }
 
-/// As [`text_size`], of nothing for NULL.
+/// As [`text_size`], but zero for NULL.
 fn name_size(text: &Option<CString>) -> usize {
     text.as_deref().map_or(0, |text| text_size(Some(text)))
 }
@@ -144,7 +148,7 @@ fn name_size(text: &Option<CString>) -> usize {
 /// The memory that an object takes: its structure, and what it holds.
 fn object_size(ty: DataType, value: &Value) -> Result<usize> {
     let structure = match ty {
-        // Counted by their texts alone, by their length in a buffer, and as what they expand to.
+        // Only the text of a string counts, and only the expanded contents of a compressed object.
         DataType::STRING | DataType::COMPRESSED_STRING | DataType::COMPRESSED_BYTE_OBJECT => 0,
         DataType::PROC_NSPACE => size_of::<pmix_nspace_t>() - 1,
         DataType::REGEX => size_of::<pmix_byte_object_t>(),
@@ -219,40 +223,51 @@ status_entry! {
     /// `PMIX_ERR_CHANGE_SIGN` and `PMIX_ERR_LOST_PRECISION` for numbers that the type does not have.
     fn PMIx_Value_get_number(value: *const pmix_value_t, dest: *mut c_void, type_: pmix_data_type_t) {
         let (value, dest) = (present(value)?, writable(dest)?);
-        let (from, to) = (DataType((*value).type_), DataType(type_));
-        // What names something is no number of something else.
+        // SAFETY: `value` is not NULL, hence initialised.
+        let (from, to) = (DataType(unsafe { (*value).type_ }), DataType(type_));
+        // A process id, a status and a rank are not converted into each other.
         let is_name = |ty| matches!(ty, DataType::PID | DataType::STATUS | DataType::PROC_RANK);
         if from.scalar_width().is_none() || (from != to && is_name(from) && is_name(to)) {
             return Err(Status::ERR_BAD_PARAM);
         }
-        write_any(&converted(&pmix_value_t::read(value)?, to)?, dest)
+        // SAFETY: `value` is NULL or initialised.
+        let number = converted(&unsafe { object(value) }?, to)?;
+        // SAFETY: `dest` is not NULL, hence has room for a number of this type.
+        unsafe { write_any(&number, dest) }
     }
 
     /// `PMIx_Value_get_size`: the memory that a value takes, with all that it holds.
     fn PMIx_Value_get_size(val: *const pmix_value_t, size: *mut usize) {
-        let size = writable(size)?;
-        *size = value_size(&pmix_value_t::read(present(val)?)?)?;
+        // SAFETY: `size` is NULL or a place for a size.
+        let size = unsafe { Out::new(size) }?;
+        // SAFETY: `val` is NULL or initialised.
+        let value = unsafe { object(val) }?;
+        size.set(value_size(&value)?);
         Ok(())
     }
 
     /// `PMIx_Info_get_size`: the memory that an info takes, with all that it holds.
     fn PMIx_Info_get_size(val: *const pmix_info_t, size: *mut usize) {
-        let size = writable(size)?;
-        let info = pmix_info_t::read(present(val)?)?;
-        *size = info_size(info.key.as_bytes().len(), &info.value)?;
+        // SAFETY: `size` is NULL or a place for a size.
+        let size = unsafe { Out::new(size) }?;
+        // SAFETY: `val` is NULL or initialised.
+        let info = unsafe { object(val) }?;
+        size.set(info_size(info.key.as_bytes().len(), &info.value)?);
         Ok(())
     }
 }
 
 entry! {
-    /// `PMIx_Value_true`: whether a value says yes, no, or something else.
+    /// `PMIx_Value_true`: whether a value is true, false or no truth value.
     fn PMIx_Value_true(v: *const pmix_value_t) -> pmix_boolean_t {
-        truth(v)
+        // SAFETY: `v` is NULL or initialised.
+        unsafe { truth(v) }
     }
 
-    /// `PMIx_Info_true`: whether an info says yes, no, or something else.
+    /// `PMIx_Info_true`: whether the value of an info is true, false or no truth value.
     fn PMIx_Info_true(p: *const pmix_info_t) -> pmix_boolean_t {
-        if p.is_null() { BOOL_FALSE } else { truth(&raw const (*p).value) }
+        // SAFETY: `p` is not NULL where its value is read, hence initialised.
+        if p.is_null() { BOOL_FALSE } else { unsafe { truth(&raw const (*p).value) } }
     }
 }
 

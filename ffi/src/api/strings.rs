@@ -1,11 +1,11 @@
 //! The names of codes and attributes.
 
 use std::ffi::c_char;
+use std::ptr;
 
 use pmix_dstore::model::{DataType, Proc, Status, Value};
 
-use super::c_text;
-use crate::convert::object::Object;
+use super::{c_text, optional_object};
 use crate::convert::text;
 use crate::entry::entry;
 use crate::memory::copy_text;
@@ -88,51 +88,53 @@ entry! {
         c_text(strings::group_operation(op))
     }
 
-    /// `PMIx_Error_code`: the status with a name, in letters of either case; the least number there is for no name.
+    /// `PMIx_Error_code`: the status with a name, in letters of either case; `INT32_MIN` for an unknown name.
     fn PMIx_Error_code(errname: *const c_char) -> pmix_status_t {
-        let name = text::string(errname).and_then(|name| name.to_str().ok());
+        // SAFETY: `errname` is NULL or a C string.
+        let name = unsafe { text::string(errname) }.and_then(|name| name.to_str().ok());
         name.and_then(Status::from_name).map_or(i32::MIN, |status| status.0)
     }
 
     /// `PMIx_Proc_string`: a process by namespace and rank, which the caller frees.
     fn PMIx_Proc_string(proc: *const pmix_proc_t) -> *mut c_char {
-        if proc.is_null() {
-            return heap_text("[NO-NAME]");
-        }
-        match pmix_proc_t::read(proc) {
-            Ok(Proc { nspace, rank }) => {
+        // SAFETY: `proc` is NULL or an initialised process.
+        match unsafe { optional_object(proc) } {
+            Ok(None) => heap_text("[NO-NAME]"),
+            Ok(Some(Proc { nspace, rank })) => {
                 heap_text([b"[", nspace.as_bytes(), b",", print::rank(rank).as_bytes(), b"]"].concat())
             }
-            Err(_) => std::ptr::null_mut(),
+            Err(_) => ptr::null_mut(),
         }
     }
 
-    /// `PMIx_Resource_unit_string`: how many of what, which the caller frees.
+    /// `PMIx_Resource_unit_string`: type and count of a resource, which the caller frees.
     fn PMIx_Resource_unit_string(unit: *const pmix_resource_unit_t) -> *mut c_char {
-        if unit.is_null() {
-            return std::ptr::null_mut();
-        }
-        let name = strings::device_type((*unit).type_).to_string_lossy();
-        heap_text(format!("TYPE: {name}  COUNT: {}", (*unit).count))
+        // SAFETY: `unit` is NULL or an initialised structure.
+        let Some(unit) = (unsafe { unit.as_ref() }) else { return ptr::null_mut() };
+        let name = strings::device_type(unit.type_).to_string_lossy();
+        heap_text(format!("TYPE: {name}  COUNT: {}", unit.count))
     }
 
     /// `PMIx_App_string`: an application on several lines, which the caller frees.
     fn PMIx_App_string(app: *const pmix_app_t) -> *mut c_char {
-        if app.is_null() {
-            return std::ptr::null_mut();
+        // SAFETY: `app` is NULL or an initialised application.
+        match unsafe { optional_object(app) } {
+            Ok(Some(app)) => heap_text(print::app(&app)),
+            _ => ptr::null_mut(),
         }
-        pmix_app_t::read(app).map_or(std::ptr::null_mut(), |app| heap_text(print::app(&app)))
     }
 
     /// `PMIx_Get_attribute_string`: the key of an attribute's name; an unknown name comes back as it is.
     fn PMIx_Get_attribute_string(attribute: *const c_char) -> *const c_char {
-        let known = text::string(attribute).and_then(attributes::key_of);
+        // SAFETY: `attribute` is NULL or a C string.
+        let known = unsafe { text::string(attribute) }.and_then(attributes::key_of);
         known.map_or(attribute, c_text)
     }
 
     /// `PMIx_Get_attribute_name`: the name of the attribute with a key; an unknown key comes back as it is.
     fn PMIx_Get_attribute_name(attrstring: *const c_char) -> *const c_char {
-        let known = text::string(attrstring).and_then(attributes::name_of);
+        // SAFETY: `attrstring` is NULL or a C string.
+        let known = unsafe { text::string(attrstring) }.and_then(attributes::name_of);
         known.map_or(attrstring, c_text)
     }
 
@@ -143,33 +145,33 @@ entry! {
 
     /// `PMIx_Value_string`: type and value, which the caller frees.
     fn PMIx_Value_string(value: *const pmix_value_t) -> *mut c_char {
-        if value.is_null() {
-            return std::ptr::null_mut();
-        }
-        match pmix_value_t::read(value) {
-            Ok(Value::Undef) if (*value).type_ != DataType::UNDEF.0 => {
-                heap_text(print::absent_value(print::PREFIX, DataType((*value).type_)))
-            }
-            Ok(value) => heap_text(print::value(print::PREFIX, &value)),
-            Err(_) => std::ptr::null_mut(),
+        // SAFETY: `value` is NULL or an initialised value.
+        match unsafe { optional_object(value) } {
+            // SAFETY: there was an object, hence `value` is not NULL.
+            Ok(Some(Value::Undef)) => heap_text(match DataType(unsafe { (*value).type_ }) {
+                DataType::UNDEF => print::value(print::PREFIX, &Value::Undef),
+                ty => print::absent_value(print::PREFIX, ty),
+            }),
+            Ok(Some(value)) => heap_text(print::value(print::PREFIX, &value)),
+            _ => ptr::null_mut(),
         }
     }
 
     /// `PMIx_Info_string`: key, directives and value in whole lines, which the caller frees.
     fn PMIx_Info_string(info: *const pmix_info_t) -> *mut c_char {
-        if info.is_null() {
-            return std::ptr::null_mut();
+        // SAFETY: `info` is NULL or an initialised info.
+        match unsafe { optional_object(info) } {
+            Ok(Some(info)) => heap_text([&print::info(print::PREFIX, &info)[..], b"\n"].concat()),
+            _ => ptr::null_mut(),
         }
-        pmix_info_t::read(info)
-            .map_or(std::ptr::null_mut(), |info| heap_text([&print::info(print::PREFIX, &info)[..], b"\n"].concat()))
     }
 }
 
-/// A text in memory that C code frees; NULL where there is none left.
+/// A text in memory that C code frees; NULL without memory.
 fn heap_text(text: impl AsRef<[u8]>) -> *mut c_char {
     // A NUL ends a text.
     let text = text.as_ref().split(|byte| *byte == 0).next().unwrap_or_default();
-    copy_text(text).unwrap_or(std::ptr::null_mut())
+    copy_text(text).unwrap_or(ptr::null_mut())
 }
 
 #[cfg(test)]
