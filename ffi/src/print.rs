@@ -1,4 +1,4 @@
-//! Objects and values as texts, in the form that the newest stock release has for them.
+//! Objects and values as texts, in the same form as the newest release of the stock library.
 //!
 //! Texts are bytes: names and strings of C code need not be UTF-8.
 
@@ -10,10 +10,10 @@ use pmix_dstore::model::{App, Coord, DataArray, DataType, Info, InfoFlags, Proc,
 
 use crate::{attributes, strings};
 
-/// What stands before an object where the caller names nothing else.
+/// The text before an object if the caller gives no other.
 pub const PREFIX: &[u8] = b" ";
 
-/// Adds formatted text; a vector takes whatever comes.
+/// Adds formatted text. Writing into a vector does not fail.
 macro_rules! add {
     ($out:expr, $($arg:tt)*) => {{
         let _ = write!($out, $($arg)*);
@@ -30,7 +30,7 @@ fn attribute(key: &[u8]) -> Vec<u8> {
     name.map_or_else(|| key.to_vec(), |name| name.to_bytes().to_vec())
 }
 
-/// A rank with the names of those that have a meaning of their own.
+/// A rank as text: the special ranks by name, all others by number.
 pub fn rank(rank: Rank) -> String {
     match rank {
         Rank::UNDEF => "UNDEF".into(),
@@ -42,7 +42,7 @@ pub fn rank(rank: Rank) -> String {
     }
 }
 
-/// The same in the longer form that objects have, which knows fewer names.
+/// As [`rank`], in the longer form that is used inside objects. Fewer ranks have a name there.
 fn long_rank(at: Rank) -> String {
     match at {
         Rank::UNDEF | Rank::WILDCARD | Rank::LOCAL_NODE => format!("PMIX_RANK_{}", rank(at)),
@@ -73,7 +73,7 @@ pub fn value(prefix: &[u8], value: &Value) -> Vec<u8> {
     [prefix, b"PMIX_VALUE: ", &object(PREFIX, value)].concat()
 }
 
-/// A value of a type that holds its object by pointer, where the pointer is NULL.
+/// A value whose type says that it points to an object, but whose pointer is NULL.
 pub fn absent_value(prefix: &[u8], ty: DataType) -> Vec<u8> {
     let name = strings::data_type(ty.0).to_bytes();
     [prefix, b"PMIX_VALUE:  Data type: ", name, b"\tValue: NULL pointer"].concat()
@@ -205,7 +205,7 @@ fn storage(ty: DataType, code: u64) -> String {
     bits(code, names)
 }
 
-/// A number as `%f` has it.
+/// A number as `%f` of printf writes it.
 fn real(number: f64) -> String {
     match number {
         number if number.is_nan() => (if number.is_sign_negative() { "-nan" } else { "nan" }).into(),
@@ -213,13 +213,13 @@ fn real(number: f64) -> String {
     }
 }
 
-/// A time as `asctime` has it, in the process's time zone; its seconds where no year fits them.
+/// A time as `asctime` writes it, in the process's time zone; the number of seconds if the year is out of range.
 fn time(seconds: i64) -> String {
     const DAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     // SAFETY: a zeroed tm is a valid one, which the call fills.
     let mut tm: libc::tm = unsafe { std::mem::zeroed() };
-    // SAFETY: both are on the stack.
+    // SAFETY: both pointers are to variables of this function.
     if unsafe { libc::localtime_r(&raw const seconds, &raw mut tm) }.is_null() {
         return seconds.to_string();
     }
@@ -252,10 +252,10 @@ fn code(ty: DataType, bits: u64) -> String {
     text.to_string_lossy().into_owned()
 }
 
-/// An object of any type, which `value` holds.
+/// The object of any type that `value` holds.
 pub fn object(prefix: &[u8], value: &Value) -> Vec<u8> {
     let ty = value.data_type();
-    // Where the type goes by another name.
+    // Types with another name than in `PMIx_Data_type_string`.
     let name: &[u8] = match ty {
         DataType::LOCTYPE => b"PMIX_LOCALITY",
         DataType::DEVTYPE => b"PMIX_DEVICE_TYPE",
@@ -366,7 +366,7 @@ pub fn object(prefix: &[u8], value: &Value) -> Vec<u8> {
             add!(out, "({nodeid}) PID {pid}");
         }
         Value::Topology { xml, support } => {
-            // Without hwloc its XML says as much.
+            // Without hwloc the XML text is shown.
             let words = xml.as_deref().and_then(|xml| topology::in_words(xml, support).ok());
             out.extend_from_slice(&[b"\tValue: ", words.as_deref().unwrap_or(or_null(xml))].concat());
         }
