@@ -20,7 +20,7 @@ impl Client {
     /// # Errors
     /// `ERR_TIMEOUT`; `ERR_LOST_CONNECTION` after the loss of the server, through which the release would come.
     pub(crate) fn stop_in_init(&self, deadline: Option<Instant>) -> Result<()> {
-        if self.inner.kind != ClientKind::Launched {
+        if self.inner.kind() != ClientKind::Launched {
             return Ok(());
         }
         let me = self.me();

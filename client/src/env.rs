@@ -146,6 +146,22 @@ impl Environment {
         })
     }
 
+    /// This environment with the server that a report of its address names: `PMIX_TCP_REPORT_URI` of its host. Reports to a descriptor
+    /// begin with the names of URI variables, which imply an encoder as these variables do.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` for a report without a URI.
+    pub fn with_reported_server(self, report: &[u8]) -> Result<Environment> {
+        let (names, uri) = match report.iter().position(|byte| *byte == b';') {
+            Some(end) if report.starts_with(b"PMIX_SERVER_URI") => (&report[..end], &report[end + 1..]),
+            _ => (&b""[..], report),
+        };
+        let is_named = |variable: &str| names.split(|byte| *byte == b':').any(|name| name == variable.as_bytes());
+        let variable = URI_VARIABLES.iter().find(|(name, ..)| is_named(name)).unwrap_or(&URI_VARIABLES[0]);
+        let server = parse_uri(uri).ok_or(Status::ERR_BAD_PARAM)?;
+        Ok(Environment { server: Some(server), module: variable.1, server_version: variable.2.into(), ..self })
+    }
+
     /// The process that this environment names.
     ///
     /// Without a namespace it is a singleton: a job of its own, named after the machine and the process.
@@ -196,6 +212,22 @@ mod tests {
     fn environment(variables: &[(&str, &str)]) -> Result<Environment> {
         let variables: HashMap<_, _> = variables.iter().copied().collect();
         Environment::from_lookup(|name| variables.get(name).map(OsString::from))
+    }
+
+    #[test]
+    fn a_reported_server_is_read_with_and_without_names_of_variables() {
+        let read = |report: &str| environment(&[]).unwrap().with_reported_server(report.as_bytes());
+        for (names, module) in
+            [("", Module::V41), ("PMIX_SERVER_URI41:PMIX_SERVER_URI2;", Module::V41), ("PMIX_SERVER_URI3;", Module::V3)]
+        {
+            let env = read(&format!("{names}prte.host@0.0;tcp4://127.0.0.1:4711\n")).unwrap();
+            assert_eq!(
+                (env.server.unwrap().to_string().as_str(), env.module),
+                ("prte.host@0.0;tcp4://127.0.0.1:4711", module)
+            );
+        }
+        assert_eq!(read("PMIX_SERVER_URI41;nobody").err(), Some(Status::ERR_BAD_PARAM));
+        assert_eq!(read("nobody").err(), Some(Status::ERR_BAD_PARAM));
     }
 
     #[test]

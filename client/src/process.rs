@@ -12,7 +12,7 @@ use pmix_dstore::model::{Info, Proc, Result, Status};
 use crate::get::timeout_of;
 use crate::hazard::{Guard, HazardCell, Slot};
 use crate::thread_slot::ThreadSlotCache;
-use crate::{Client, Environment, tool};
+use crate::{Client, Environment, hazard, tool};
 
 /// The client while the process is initialised.
 static CURRENT: HazardCell<Client> = HazardCell::new();
@@ -123,7 +123,13 @@ pub fn hold() -> Option<Client> {
     CURRENT.hold().as_deref().cloned()
 }
 
-/// Connects on the first call, counts on later ones; returns this process's name.
+/// Prepares the library in a process that still has one thread; must be called before a server starts its thread.
+pub fn prepare() {
+    hazard::prepare();
+}
+
+/// Connects on the first call, counts on later ones; returns this process's name. Any call with `PMIX_SERVER_URI` connects a
+/// singleton to that server.
 ///
 /// # Errors
 /// As [`Client::connect`]; `ERR_UNREACH` also in a singleton, which is initialised nevertheless: it can store and read
@@ -139,8 +145,10 @@ pub fn init(infos: &[Info]) -> Result<Proc> {
         }
         Ok(client)
     })?;
-    let is_alone = count() == 1 && hold().is_some_and(|client| client.is_singleton());
-    if is_alone { Err(Status::ERR_UNREACH) } else { Ok(me) }
+    let Some(client) = hold() else { return Ok(me) };
+    // The call counts even if this fails, as in the stock library.
+    client.join_server(infos)?;
+    if count() == 1 && client.is_singleton() { Err(Status::ERR_UNREACH) } else { Ok(me) }
 }
 
 /// As [`init`] for a tool: see [`tool::connect`].
@@ -168,6 +176,7 @@ fn init_by(infos: &[Info], connect: impl FnOnce() -> Result<Client>) -> Result<P
     if state.count == 0 {
         state.is_changing = true;
         drop(state);
+        prepare();
         let client = connect();
         state = STATE.lock();
         state.is_changing = false;

@@ -147,7 +147,7 @@ impl Inner {
 
     /// Asks the server. If the server does not know the job either, but this process does, the job has no nodes.
     fn unless_known<T: Default>(&self, is_known: bool, ask: impl FnOnce() -> Result<T>) -> Result<T> {
-        let asked = match self.kind {
+        let asked = match self.kind() {
             ClientKind::Singleton => Err(Status::ERR_INVALID_NAMESPACE),
             _ => ask(),
         };

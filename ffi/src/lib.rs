@@ -36,6 +36,7 @@ pub mod convert;
 pub mod entry;
 pub mod environment;
 pub mod host;
+pub mod keepalive;
 pub mod memory;
 pub mod pinned;
 pub mod print;

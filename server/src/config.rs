@@ -35,6 +35,10 @@ pub(crate) struct Config {
     pub uid: u32,
     /// Its group.
     pub gid: u32,
+    /// The process that this server has been started for, which nobody launched.
+    pub singleton: Option<Proc>,
+    /// Whether this server is the gateway: it does for its own host what nodes cannot do for themselves, such as logging.
+    pub is_gateway: bool,
     /// Whether tools of users without a process here are admitted.
     pub foreign_tools: bool,
     /// How many descriptors this process may have when the server starts.
@@ -102,6 +106,8 @@ impl Config {
             hostname,
             server_tmpdir,
             system_tmpdir,
+            singleton: text(infos, keys::SINGLETON)?.map(|name| read_name(&name)).transpose()?,
+            is_gateway: is_true(infos, keys::SERVER_GATEWAY).unwrap_or(false),
             foreign_tools: is_true(infos, keys::SERVER_ALLOW_FOREIGN_TOOLS)
                 .unwrap_or(rendezvous.system || rendezvous.scheduler),
             descriptors: descriptors(),
@@ -184,6 +190,14 @@ fn temporary_directories(infos: &[Info]) -> Result<(PathBuf, PathBuf)> {
     Ok((of_server, PathBuf::from(of_system)))
 }
 
+/// A process as `NAMESPACE.RANK`; the namespace may hold dots.
+fn read_name(name: &str) -> Result<Proc> {
+    let (nspace, rank) = name.rsplit_once('.').ok_or(Status::ERR_BAD_PARAM)?;
+    let rank = Rank(rank.parse().map_err(|_| Status::ERR_BAD_PARAM)?);
+    let proc = Proc::new(Nspace::new(nspace).map_err(|_| Status::ERR_BAD_PARAM)?, rank);
+    if proc.rank.is_process() && !proc.nspace.is_empty() { Ok(proc) } else { Err(Status::ERR_BAD_PARAM) }
+}
+
 /// The soft limit of descriptors, or the usual default if the system does not report one.
 fn descriptors() -> usize {
     let soft = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft);
@@ -208,7 +222,7 @@ const THREAD: &str = "the server has a thread of its own";
 type Refusal = (&'static str, fn(&Value) -> bool, &'static str);
 
 /// Attributes of a host that are refused.
-const REFUSED: [Refusal; 8] = [
+const REFUSED: [Refusal; 7] = [
     (keys::TCP_IF_INCLUDE, |value| !names_loopback(value), LOOPBACK),
     (keys::TCP_IF_EXCLUDE, names_loopback, LOOPBACK),
     (keys::SERVER_REMOTE_CONNECTIONS, Value::is_true, LOOPBACK),
@@ -216,7 +230,6 @@ const REFUSED: [Refusal; 8] = [
     (keys::TCP_DISABLE_IPV4, Value::is_true, IPV4),
     (keys::EXTERNAL_PROGRESS, Value::is_true, THREAD),
     (keys::EVENT_BASE, |_| true, THREAD),
-    (keys::SINGLETON, |_| true, "singletons come as tools do"),
 ];
 
 /// The refused attributes, as lines for the log; and whether the host marked one as required.
@@ -231,7 +244,10 @@ pub(crate) fn refused(infos: &[Info]) -> (Vec<String>, bool) {
             continue;
         };
         let needs = info.flags & InfoFlags::REQUIRED != 0;
-        lines.push(format!("{key} is refused: {why}"));
+        // Every server of PRRTE's asks for it.
+        if needs || *key != keys::SERVER_REMOTE_CONNECTIONS {
+            lines.push(format!("{key} is refused: {why}"));
+        }
         is_needed |= needs;
     }
     (lines, is_needed)
@@ -263,12 +279,11 @@ mod tests {
             (keys::TCP_DISABLE_IPV4, Value::Bool(true)),
             (keys::EXTERNAL_PROGRESS, Value::Bool(true)),
             (keys::EVENT_BASE, Value::Undef),
-            (keys::SINGLETON, Value::string("single.0")),
         ];
         for (key, value) in asked {
             let mut info = Info::new(key, value);
             let (lines, is_needed) = refused(std::slice::from_ref(&info));
-            assert_eq!((lines.len(), is_needed), (1, false), "{key}");
+            assert_eq!((lines.len(), is_needed), (usize::from(key != keys::SERVER_REMOTE_CONNECTIONS), false), "{key}");
             info.flags = InfoFlags::REQUIRED;
             let (lines, is_needed) = refused(&[info]);
             assert!(is_needed && lines.len() == 1 && lines[0].starts_with(key), "{key}: {lines:?}");
@@ -296,6 +311,15 @@ mod tests {
         info.flags = InfoFlags::REQUIRED;
         let (lines, is_needed) = refused(&[info]);
         assert!(is_needed && lines.len() == 1 && lines[0].starts_with("pmix.nobody"), "{lines:?}");
+    }
+
+    #[test]
+    fn a_singleton_is_named_by_namespace_and_rank() {
+        let read = |name| Config::read(&[Info::new(keys::SINGLETON, Value::string(name))]);
+        let proc = read("singleton.n1.4711.0").unwrap().singleton.unwrap();
+        assert_eq!((proc.nspace.as_bytes(), proc.rank), (&b"singleton.n1.4711"[..], Rank(0)));
+        assert!(["alone", ".0", "alone.", "alone.x", "alone.4294967294"].iter().all(|name| read(name).is_err()));
+        assert_eq!(Config::read(&[]).unwrap().singleton, None);
     }
 
     #[test]

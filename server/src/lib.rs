@@ -32,6 +32,7 @@ mod fork;
 mod host;
 mod io;
 mod journal;
+mod keepalive;
 #[cfg(test)]
 #[path = "../../tests/src/left_out.rs"]
 mod left_out;
@@ -54,6 +55,7 @@ mod usage;
 
 pub use completion::{Completion, Credential, UpcallResult};
 pub use host::{FabricOperation, GroupOperation, Host};
+pub use keepalive::KEEPALIVE_VARIABLE;
 /// The name of our data store in the handshake and in `PMIX_GDS_MODULE`.
 const STORE_NAME: &str = "pmix-dstore";
 /// The name of our security module: a client proves its identity by its secret, over the Unix socket.

@@ -8,6 +8,7 @@ mod start;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -68,6 +69,12 @@ impl Server {
     /// The server process as a client of itself: every client call works there.
     pub fn client(&self) -> Arc<Client> {
         self.client.clone()
+    }
+
+    /// Watches the pipe from the process that started this one: the own event handlers are told when it ends.
+    pub fn watch_starter(&self, pipe: OwnedFd) {
+        *self.shared.starter.lock() = Some(pipe);
+        self.shared.wake();
     }
 
     /// Whether this process started it; a forked child has but a copy.

@@ -1,6 +1,7 @@
 //! What the host's calls, the server's thread and the process's own client share: the engine, and who waits for what.
 
 use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -19,6 +20,7 @@ use crate::config::Config;
 use crate::engine::{Engine, Output, Plan, Published, Ticket};
 use crate::engine_lock::EngineLock;
 use crate::journal::{Journal, Reason};
+use crate::keepalive;
 use crate::log::log;
 use crate::own_requests::OwnRequests;
 use crate::publisher::Publishers;
@@ -38,6 +40,8 @@ pub(crate) struct SharedState {
     pub journal: Mutex<Journal>,
     client: OnceLock<Weak<Client>>,
     thread: OnceLock<ThreadId>,
+    /// The pipe from the process that started this one, until the server's thread watches it.
+    pub starter: Mutex<Option<OwnedFd>>,
 }
 
 impl SharedState {
@@ -55,6 +59,7 @@ impl SharedState {
             journal: Mutex::default(),
             client: OnceLock::new(),
             thread: OnceLock::new(),
+            starter: Mutex::default(),
         })
     }
 
@@ -214,6 +219,20 @@ impl SharedState {
     pub fn log_withheld(&self, now: Option<Instant>) {
         let lines = self.journal.lock().summary(now);
         lines.iter().for_each(|line| log(line));
+    }
+
+    /// Tells the own event handlers that the process that started this one has ended.
+    pub fn starter_ended(&self) {
+        if let Some(client) = self.client.get().and_then(Weak::upgrade) {
+            client.deliver(keepalive::ended(client.me().clone()));
+        }
+    }
+
+    /// Writes output to this process's own stdout and stderr, if the host asked for that.
+    pub fn show(&self, output: IoDelivery) {
+        if let Some(client) = self.client.get().and_then(Weak::upgrade) {
+            client.take_output(output);
+        }
     }
 
     /// A message for the process's own client: a reply or an event.

@@ -84,6 +84,8 @@ impl Simulation {
             rendezvous: RendezvousOptions::default(),
             uid: user.0,
             gid: user.1,
+            singleton: None,
+            is_gateway: false,
             foreign_tools: false,
             descriptors: 1024,
             access: Access::default(),
@@ -221,7 +223,7 @@ fn event(output: Output) -> Option<Event> {
             return None;
         }
         // A simulation has no files to remove or to check.
-        Output::Look { .. } | Output::Measure { .. } | Output::CleanUp(..) => return None,
+        Output::Show(_) | Output::Look { .. } | Output::Measure { .. } | Output::CleanUp(..) => return None,
         Output::Listen(..) | Output::Unlisten(_) => return None,
     })
 }

@@ -13,6 +13,7 @@
  *                                  PMIx_server_register_resources, PMIx_server_deregister_resources
  *   attributes FUNCTION NAME ...   PMIx_Register_attributes
  *   deliver NSPACE RANK TEXT       output of a process, on its standard output: answers with the status
+ *   log KEY TEXT INFOS             PMIx_Log of the host itself
  *   nodemap TEXT, procmap TEXT     the library's encoding of a map: answers with its bytes, all as %XX
  *   rank NSPACE RANK LIBDIR NAME=VALUE ...
  *                                  starts a rank with this library and these variables; the lines up to
@@ -245,6 +246,18 @@ static void deliver(void)
     end_answer(status == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : status);
 }
 
+static void log_text(void)
+{
+    pmix_info_t entry;
+    char *key = next_word();
+    PMIX_INFO_LOAD(&entry, key, next_text(NULL), PMIX_STRING);
+    infos_t directives = next_infos();
+    fflush(stdout);
+    pmix_status_t status = PMIx_Log(&entry, 1, directives.items, directives.count);
+    PMIX_INFO_DESTRUCT(&entry);
+    end_answer(status);
+}
+
 static void start_rank(void)
 {
     pmix_proc_t proc;
@@ -337,6 +350,8 @@ int main(int argc, char **argv)
             register_attributes();
         } else if (strcmp(what, "deliver") == 0) {
             deliver();
+        } else if (strcmp(what, "log") == 0) {
+            log_text();
         } else if (strcmp(what, "nodemap") == 0) {
             make_map(PMIx_generate_regex);
         } else if (strcmp(what, "procmap") == 0) {

@@ -45,3 +45,12 @@ fn hosts_have_values_children_and_names_of_their_own() {
         traces.assert_none_left(&ended);
     }
 }
+
+/// Registering for the kernel's barriers takes 10 ms where a process has threads, and is refused in some containers.
+#[test]
+fn the_kernels_barriers_are_asked_for_once_and_only_by_a_process_of_one_thread() {
+    for (of, is_asked) in [("server", 1), ("server threads", 0), ("client", 1), ("client threads", 0)] {
+        let ended = Run::new(program("registers"), Library::ours()).args(of).succeed();
+        assert_eq!(ended.stdout, format!("asked {is_asked}, reads 100, status 0\n"), "{of}: {ended}");
+    }
+}

@@ -554,6 +554,26 @@ fn local_output() {
 }
 
 #[test]
+fn logged_by_a_gateway() {
+    let keys: Vec<String> = rows_of("logged_by_a_gateway").into_iter().map(|row| row.key).collect();
+    let [gateway, streams @ ..] = &keys[..] else { panic!("no rows") };
+    for is_gateway in [true, false] {
+        let logs: String = streams.iter().map(|key| format!("log {key} {key}%0A\n")).collect();
+        let init = format!("init {gateway} bool {} pmix.iof.local bool 1", u8::from(is_gateway));
+        let ended = registry::ended(Library::ours(), &format!("{init}\n{logs}"));
+        let answers = ended.stdout.lines().filter(|line| *line == "status 0").count();
+        assert_eq!(answers, if is_gateway { streams.len() } else { 0 }, "{ended}");
+        for key in streams {
+            let is_output = key.ends_with("stdout");
+            let (written, other) =
+                if is_output { (&ended.stdout, &ended.stderr) } else { (&ended.stderr, &ended.stdout) };
+            assert_eq!(written.lines().any(|line| line == key), is_gateway, "{ended}");
+            assert!(!other.lines().any(|line| line == key), "{ended}");
+        }
+    }
+}
+
+#[test]
 fn without_data() {
     for row in rows_of("without_data") {
         for is_asked in [true, false] {

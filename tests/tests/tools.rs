@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use nix::unistd::{Uid, geteuid, setfsuid};
-use pmix_tests::{Ended, Library, Traces, beside_host, beside_host_with, program};
+use pmix_tests::{Ended, Library, Run, Traces, beside_host, beside_host_with, program};
 
 /// The library in each of the two roles of a server.
 fn servers() -> [Library; 2] {
@@ -467,5 +467,34 @@ fn a_host_resolves_peers_and_nodes_or_blocks_no_client() {
         assert_eq!(lines(&ended, "nodes of far: "), [format!("nodes of far: {nodes}")], "{ended}");
         assert_eq!(lines(&ended, "peers of "), resolved, "{ended}");
         assert_eq!(told(&ended, ": query pmix.qry.node by 0"), 1, "{ended}");
+    }
+}
+
+/// As Open MPI's singletons do it to spawn. The puts that the process made before go with its commit, and its handlers hear of events.
+#[test]
+fn a_process_that_nobody_launched_joins_the_server_that_it_starts() {
+    for (server, process) in pairs() {
+        let traces = Traces::begin();
+        let directory = tempfile::tempdir().unwrap();
+        let run = Run::new(program("alone"), process).traced(&traces).env("ALONE_TMPDIR", directory.path());
+        let ended = run.arg(server.directory()).succeed();
+        let said =
+            |who: &str| -> Vec<&str> { ended.stdout.lines().filter_map(|line| line.strip_prefix(who)).collect() };
+        let mut steps = said("process: ");
+        // It may come before the spawn's answer. Stock processes do not tell the server that they want to hear of it.
+        let place = steps.iter().position(|step| *step == "heard the news");
+        assert_eq!(place.is_some(), process.is_ours(), "{ended}");
+        place.map(|place| steps.remove(place));
+        let expected =
+            ["init -25", "put 0", "join 0", "commit 0", "spawn 0 children", "get 0 4711", "finalize 0", "server 0"];
+        assert_eq!(steps, expected, "{server:?} {process:?}: {ended}");
+        let steps = said("server: ");
+        assert!(steps.iter().any(|step| step.ends_with(":0 spawns child")), "{ended}");
+        assert!(steps.contains(&"get 0 4711"), "{ended}");
+        assert!(steps.iter().any(|step| step.ends_with(":0 connected, object none")), "{ended}");
+        assert!(steps.contains(&"the variable is gone") && steps.contains(&"the starter has ended"), "{ended}");
+        let ends = steps.iter().filter(|step| step.ends_with(":0 finalized")).count();
+        assert_eq!(ends, usize::from(process.is_ours()), "stock processes come as tools: {ended}");
+        traces.assert_none_left(&ended);
     }
 }

@@ -1,6 +1,7 @@
 //! The link over a socket.
 
 mod connect;
+mod joinable;
 mod mux;
 mod offline;
 
@@ -18,6 +19,7 @@ use crate::{Environment, Link, ReplyFn, Task};
 use pmix_wire::{Hello, PeerKind, ToolReply, Version};
 
 use connect::{Socket, dial, dial_tcp};
+pub use joinable::Joinable;
 use mux::Mux;
 pub use mux::{Incoming, Sink};
 pub use offline::Offline;

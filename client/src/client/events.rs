@@ -75,7 +75,7 @@ impl Client {
         };
         // The callback thread must run from now on to receive the server's messages.
         inner.link.defer(Box::new(|| {}));
-        let has_server = inner.kind != ClientKind::Singleton || inner.link.has_server();
+        let has_server = inner.kind() != ClientKind::Singleton || inner.link.has_server();
         if new_codes.is_empty() || !has_server {
             inner.replay(&handler);
             return Operation::ready(&inner.link, Ok(handler.id));
@@ -118,7 +118,7 @@ impl Client {
             inner.notify_here(event);
             return Operation::ready(&inner.link, Ok(()));
         }
-        if inner.kind == ClientKind::Singleton {
+        if inner.kind() == ClientKind::Singleton {
             return Operation::ready(&inner.link, Err(Status::ERR_UNREACH));
         }
         let request = Info::copies(&event.infos).map(|infos| Request::Notify { status, range, infos });
@@ -178,10 +178,29 @@ impl Inner {
         }
     }
 
+    /// Tells a server that this process has joined what its handlers want to hear.
+    pub(crate) fn register_events_again(self: &Arc<Inner>) -> Result<()> {
+        let codes = self.registry.codes();
+        if codes.is_empty() {
+            return Ok(());
+        }
+        // From now on somebody must listen to the server.
+        self.link.defer(Box::new(|| {}));
+        let (all, codes): (Vec<_>, Vec<_>) = codes.into_iter().partition(|code| *code == DEFAULT_CODE);
+        if !codes.is_empty() {
+            self.status_of(&Request::RegisterEvents { codes, infos: Vec::new() }, None)?;
+        }
+        // A handler for all events is registered by naming none.
+        if !all.is_empty() {
+            self.status_of(&Request::RegisterEvents { codes: Vec::new(), infos: Vec::new() }, None)?;
+        }
+        Ok(())
+    }
+
     /// Removes a handler, and deregisters at the server the codes that no remaining handler needs.
     fn retire(&self, id: HandlerId) {
         let codes = self.registry.remove(id);
-        if codes.is_empty() || self.kind == ClientKind::Singleton {
+        if codes.is_empty() || self.kind() == ClientKind::Singleton {
             return;
         }
         if let Ok(payload) = self.encode(&Request::DeregisterEvents { codes }) {

@@ -29,7 +29,7 @@ impl Client {
             return Operation::ready(&self.inner.link, Err(Status::ERR_BAD_PARAM));
         }
         // Without a server the request below fails with its own status.
-        let has_server = self.inner.kind != ClientKind::Singleton;
+        let has_server = self.inner.kind() != ClientKind::Singleton;
         if has_server && !names_not_all(&infos) && !self.inner.is_among(&procs) {
             return Operation::ready(&self.inner.link, Err(Status::ERR_NOT_A_MEMBER));
         }

@@ -53,7 +53,7 @@ impl Client {
     /// stdin cannot be started; `BAD_PARAM` with neither data nor such a directive.
     pub fn push_input(&self, targets: Vec<Proc>, data: Option<Vec<u8>>, directives: Vec<Info>) -> Operation<()> {
         let inner = &self.inner;
-        if inner.kind == ClientKind::Singleton {
+        if inner.kind() == ClientKind::Singleton {
             return Operation::ready(&inner.link, Err(Status::ERR_UNREACH));
         }
         if data.is_some() {

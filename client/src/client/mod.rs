@@ -25,7 +25,7 @@ use pmix_dstore::segment::{AttachError, Directory, NamespaceView};
 use self::groups::Groups;
 use self::input::Inputs;
 use self::output::Outputs;
-use crate::channel::{ANY_STORE, Channel, Incoming, OUR_STORE, Offline, Sink};
+use crate::channel::{ANY_STORE, Channel, Incoming, Joinable, OUR_STORE, Sink};
 use crate::commit::Puts;
 use crate::events::Registry;
 use crate::get::timeout_of;
@@ -78,8 +78,11 @@ pub(crate) enum ClientKind {
 
 pub(crate) struct Inner {
     pub(crate) me: Proc,
-    pub(crate) kind: ClientKind,
+    /// The kind at the start; [`Inner::kind`] is the current one.
+    pub(crate) initial_kind: ClientKind,
     pub(crate) link: Arc<dyn Link>,
+    /// The link of a singleton, which may join a server later.
+    joinable: OnceLock<Arc<Joinable>>,
     /// The server's address, as peers use it.
     pub(crate) server_uri: OnceLock<String>,
     pub(crate) local: Local,
@@ -110,7 +113,11 @@ impl Client {
         let me = env.proc();
         if env.nspace.is_none() || env.server.is_none() && env.directory.is_none() {
             let local = Local::new(me.clone(), env.hostname.clone(), None, Some(singleton::job(&me, &env.hostname)));
-            return Ok(Client::new(me, ClientKind::Singleton, Arc::new(Offline::new()?), false, local));
+            let link = Arc::new(Joinable::new()?);
+            let client = Client::new(me, ClientKind::Singleton, link.clone(), false, local);
+            // Nobody else sets it.
+            let _ = client.inner.joinable.set(link);
+            return Ok(client);
         }
         let deadline = Instant::now() + timeout_of(infos).unwrap_or(CONNECT_TIME);
         let client: Arc<OnceLock<Weak<Inner>>> = Arc::default();
@@ -180,8 +187,9 @@ impl Client {
     fn new(me: Proc, kind: ClientKind, link: Arc<dyn Link>, is_our_server: bool, local: Local) -> Client {
         let inner = Inner {
             me,
-            kind,
+            initial_kind: kind,
             link,
+            joinable: OnceLock::new(),
             server_uri: OnceLock::new(),
             local,
             puts: Mutex::new(Puts::new(is_our_server)),
@@ -203,7 +211,33 @@ impl Client {
 
     /// Whether the process has no server. It can still store and read its own values; its fences complete at once.
     pub fn is_singleton(&self) -> bool {
-        self.inner.kind == ClientKind::Singleton
+        self.inner.kind() == ClientKind::Singleton
+    }
+
+    /// Connects a singleton to the server that `PMIX_SERVER_URI` among the infos of `PMIx_Init` names. The next commit sends
+    /// the values that were put before. Without a URI, or if the process has a server, nothing happens.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` for a URI that is none; as [`Client::connect`].
+    pub fn join_server(&self, infos: &[Info]) -> Result<()> {
+        let inner = &self.inner;
+        let Some((uri, link)) = Info::find(infos, keys::SERVER_URI).zip(inner.joinable.get()) else { return Ok(()) };
+        let deadline = Instant::now() + timeout_of(infos).unwrap_or(CONNECT_TIME);
+        let report = uri.as_text().ok_or(Status::ERR_BAD_PARAM)?;
+        let env = Environment::from_process()?.with_reported_server(report)?;
+        let me = &inner.me;
+        let sink = sink(Arc::new(OnceLock::from(Arc::downgrade(inner))));
+        let is_new = link.join(|| {
+            Channel::connect_any(&env, me, deadline, &sink).inspect_err(|status| refused(&env, me, *status))
+        })?;
+        if is_new {
+            if let Some(server) = &env.server {
+                // Set only here.
+                let _ = inner.server_uri.set(server.to_string());
+            }
+            inner.register_events_again()?;
+        }
+        Ok(())
     }
 
     /// The caller's own data that lives as long as the client. The first call creates it. `None` if a value of another
@@ -266,8 +300,8 @@ impl Client {
         if key.as_bytes().is_empty() {
             return Err(Status::ERR_BAD_PARAM);
         }
-        let Inner { me, link, local, kind, .. } = &*self.inner;
-        let has_server = *kind != ClientKind::Singleton;
+        let Inner { me, link, local, .. } = &*self.inner;
+        let has_server = self.inner.kind() != ClientKind::Singleton;
         if has_server && !link.is_ours() && !link.server_version().deletes_keys() {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
@@ -304,7 +338,7 @@ impl Client {
     /// The server's status; `ERR_LOST_CONNECTION`.
     pub fn commit(&self) -> Result<()> {
         let inner = &self.inner;
-        if inner.kind == ClientKind::Singleton {
+        if inner.kind() == ClientKind::Singleton {
             return Ok(());
         }
         // Hold the lock during the request: a commit of another thread must not overtake this one.
@@ -324,7 +358,7 @@ impl Client {
 
     /// A barrier of `procs`; an empty list means the caller's whole namespace.
     pub fn fence(&self, procs: &[Proc], infos: Vec<Info>) -> Operation<()> {
-        if self.inner.kind == ClientKind::Singleton {
+        if self.inner.kind() == ClientKind::Singleton {
             return Operation::ready(&self.inner.link, Ok(()));
         }
         let procs = match procs {
@@ -384,7 +418,7 @@ impl Client {
         inner.registry.close();
         inner.inputs.stop();
         inner.outputs.flush();
-        if inner.kind == ClientKind::Launched {
+        if inner.kind() == ClientKind::Launched {
             let answer = inner.status_by(&Request::Finalize, Some(Instant::now() + FINALIZE_TIME));
             // Servers before 4.0 close the connection instead of answering. A lost server is no error here either:
             // there is nothing left to do.
@@ -399,6 +433,15 @@ impl Client {
 }
 
 impl Inner {
+    /// The current kind: a singleton becomes `Launched` when it joins a server.
+    #[inline]
+    pub(crate) fn kind(&self) -> ClientKind {
+        match self.initial_kind {
+            ClientKind::Singleton if self.joinable.get().is_some_and(|link| link.has_server()) => ClientKind::Launched,
+            kind => kind,
+        }
+    }
+
     /// An operation that sends a request and converts the decoded reply to its result.
     pub(crate) fn ask<Y: Reply + 'static, T: Send + 'static>(
         self: &Arc<Inner>,

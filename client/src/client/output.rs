@@ -202,7 +202,7 @@ impl Inner {
         if channels & STDIN != 0 {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
-        if self.kind == ClientKind::Singleton {
+        if self.kind() == ClientKind::Singleton {
             return Err(Status::ERR_UNREACH);
         }
         format::check(directives, handler.is_some())?;

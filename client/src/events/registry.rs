@@ -128,6 +128,11 @@ impl Registry {
         unused
     }
 
+    /// The codes that some handler needs from the server; [`DEFAULT_CODE`] for all codes.
+    pub fn codes(&self) -> Vec<Status> {
+        self.handlers.lock().users.keys().copied().collect()
+    }
+
     /// Removes all handlers. None is called any more, neither for new events nor for those whose chain is running.
     pub fn close(&self) {
         let handlers = std::mem::take(&mut *self.handlers.lock());

@@ -322,7 +322,7 @@ impl Client {
     #[inline(always)]
     fn is_settled(&self, rank: Rank, key: &KeyRef<'_>, flags: GetFlags) -> bool {
         flags.optional()
-            && self.inner.kind == ClientKind::Launched
+            && self.inner.initial_kind == ClientKind::Launched
             && !may_be_self_attribute(rank, key.text())
             && self.inner.local.reply_cache.is_empty()
     }
@@ -507,7 +507,7 @@ impl Inner {
     /// Whether the server may be asked after a local miss.
     fn may_ask(&self, lookup: &Lookup<'_>) -> bool {
         let flags = lookup.options.flags;
-        match self.kind {
+        match self.kind() {
             ClientKind::Singleton => false,
             // The server is in this process, so that asking it fits an optional Get.
             ClientKind::InProcessServer => true,

@@ -218,6 +218,6 @@ impl Inner {
 
     /// Whether replies are cached. Not if the server is in this process, where asking is cheap.
     pub(crate) fn keeps(&self) -> bool {
-        self.kind != ClientKind::InProcessServer
+        self.initial_kind != ClientKind::InProcessServer
     }
 }

@@ -34,7 +34,7 @@ impl Inner {
         }
         let is_asked = |name: &str, rank: Rank| lookup.rank == rank && key.is(name);
         let is_of_me = |name: &str| is_asked(name, self.me.rank) || is_asked(name, Rank::UNDEF);
-        let is_server = self.kind == ClientKind::InProcessServer;
+        let is_server = self.initial_kind == ClientKind::InProcessServer;
         let value = if is_asked(keys::PROCID, Rank::UNDEF) {
             Value::Proc(self.me.clone())
         } else if is_asked(keys::RANK, Rank::INVALID) || is_asked(keys::RANK, Rank::UNDEF) {

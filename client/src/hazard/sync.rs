@@ -6,13 +6,15 @@ pub(super) use std::sync::Arc;
 #[cfg(loom)]
 pub(super) use loom::sync::atomic::{AtomicPtr, Ordering};
 #[cfg(loom)]
-pub(super) use modelled::{Mutex, heavy_barrier, light_barrier, prepare};
+pub(super) use modelled::{Mutex, heavy_barrier, light_barrier};
 
 #[cfg(not(loom))]
 pub(super) use parking_lot::Mutex;
 #[cfg(not(loom))]
 pub(super) use std::sync::atomic::{AtomicPtr, Ordering};
 
+#[cfg(all(test, not(loom)))]
+pub(super) use barrier::register;
 #[cfg(not(loom))]
 pub(super) use barrier::{heavy_barrier, light_barrier, prepare};
 
@@ -34,8 +36,6 @@ mod modelled {
         }
     }
 
-    pub(in super::super) fn prepare() {}
-
     pub(in super::super) fn light_barrier() {
         fence(Ordering::SeqCst); // MANY
     }
@@ -50,17 +50,40 @@ mod modelled {
 /// kernel makes all threads of the process pass a barrier. If the kernel does not support that, both sides use a fence.
 #[cfg(not(loom))]
 mod barrier {
+    use std::os::unix::fs::MetadataExt;
     use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};
 
     /// Whether the kernel provides the barrier. It never changes back to false. A thread that does not see the change
     /// yet uses a fence, which is correct too.
     static BY_KERNEL: AtomicBool = AtomicBool::new(false);
 
-    /// Registers the process for `membarrier(2)`; must be called before the first use of the barrier.
+    /// Registers the process for `membarrier(2)` if it has one thread, which takes 3 us; must be called before the first use of the
+    /// barrier. With more threads the kernel waits for all processors, 10 to 20 ms: more than a million fences take.
     pub(in super::super) fn prepare() {
+        if is_single_threaded() {
+            register();
+        }
+    }
+
+    /// Registers the process.
+    pub(in super::super) fn register() {
         if membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) {
             BY_KERNEL.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Whether this process has one thread. False if that cannot be determined.
+    fn is_single_threaded() -> bool {
+        // Two links as every directory, and one for each thread.
+        const LINKS_OF_ONE_THREAD: u64 = 3;
+        // SAFETY: the name is a C string.
+        let glibc = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()) }.cast::<u8>();
+        // SAFETY: glibc 2.32 and newer have this variable, a byte of static storage. Only a process with threads writes it.
+        if !glibc.is_null() && unsafe { glibc.read_volatile() } != 0 {
+            return true;
+        }
+        // The variable stays 0 after the other threads have ended.
+        std::fs::metadata("/proc/self/task").is_ok_and(|tasks| tasks.nlink() == LINKS_OF_ONE_THREAD)
     }
 
     /// The frequent side.

@@ -2,6 +2,7 @@
 
 use std::ffi::CStr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pmix_dstore::model::{Info, InfoFlags, Proc, Result, Status, Value, keys};
@@ -19,8 +20,8 @@ pub struct Format {
     /// Write stderr to the destination of stdout.
     pub(crate) merge: bool,
     file: Option<Target>,
-    /// Write to files only.
-    file_only: bool,
+    /// Write to files only; `None` without a directive.
+    file_only: Option<bool>,
     /// Whether output is also written to this process's own stdout and stderr; `None` without a directive.
     local: Option<bool>,
 }
@@ -35,8 +36,10 @@ enum Tag {
     Name,
     /// Rank and namespace.
     FullName,
-    /// Rank, namespace, host and process id.
+    /// As [`Tag::Name`], with host and process id.
     Detailed,
+    /// As [`Tag::FullName`], with host and process id.
+    FullyDetailed,
 }
 
 /// The path of output files.
@@ -48,6 +51,14 @@ enum Target {
     Directory(PathBuf),
     /// A pattern with `%n` for the namespace and `%r` for the rank; `.stdout` is appended.
     Pattern(String),
+}
+
+/// Whether output to files goes there only, without a directive.
+static FILES_ONLY: AtomicBool = AtomicBool::new(false);
+
+/// Makes output to files go there only where no directive says otherwise. That is the default of releases from 7.0 on.
+pub fn default_to_files_only() {
+    FILES_ONLY.store(true, Ordering::Relaxed);
 }
 
 /// Host name and process id of a source, for the detailed prefix.
@@ -102,7 +113,7 @@ impl Format {
             let text = info.value.as_text().and_then(|text| std::str::from_utf8(text).ok());
             text.filter(|text| !text.is_empty()).map(PathBuf::from).ok_or(Status::ERR_BAD_PARAM)
         };
-        let mut is_pattern = false;
+        let (mut is_pattern, mut is_full) = (false, false);
         for info in infos {
             let is = |keys: &[&str]| keys.iter().any(|key| info.key.is(key));
             let is_true = info.value.is_true();
@@ -114,6 +125,7 @@ impl Format {
                 (keys::IOF_TAG_DETAILED_OUTPUT, Tag::Detailed),
             ];
             if let Some((_, tag)) = tag.iter().find(|(key, _)| info.key.is(key)).filter(|_| is_true) {
+                is_full |= *tag == Tag::FullName;
                 // The most detailed tag wins.
                 format.tag = if *tag > format.tag { *tag } else { format.tag };
             } else if is(&[keys::IOF_TIMESTAMP_OUTPUT, keys::TIMESTAMP_OUTPUT]) {
@@ -131,10 +143,13 @@ impl Format {
             } else if is(&[keys::IOF_FILE_PATTERN]) {
                 is_pattern = is_true;
             } else if is(&[keys::IOF_FILE_ONLY, keys::OUTPUT_NOCOPY]) {
-                format.file_only = is_true;
+                format.file_only = Some(is_true);
             } else if is(&[keys::IOF_LOCAL_OUTPUT]) {
                 format.local = Some(is_true);
             }
+        }
+        if is_full && format.tag == Tag::Detailed {
+            format.tag = Tag::FullyDetailed;
         }
         if is_pattern && let Some(Target::File(file)) = &format.file {
             let pattern = file.to_str().ok_or(Status::ERR_BAD_PARAM)?.to_owned();
@@ -146,13 +161,17 @@ impl Format {
 
     /// Whether output goes to this process's own stdout and stderr; `default` without a directive.
     pub(crate) fn is_local(&self, default: bool) -> bool {
-        let is_copied = self.file.is_none() || !self.file_only;
-        is_copied && self.local.unwrap_or(default)
+        self.is_copied(FILES_ONLY.load(Ordering::Relaxed)) && self.local.unwrap_or(default)
+    }
+
+    /// Whether output may go elsewhere than to files; `files_only` is the default.
+    fn is_copied(&self, files_only: bool) -> bool {
+        self.file.is_none() || !self.file_only.unwrap_or(files_only)
     }
 
     /// Whether the prefix needs more than the source's name.
     pub(crate) fn wants_details(&self) -> bool {
-        self.tag == Tag::Detailed
+        self.tag >= Tag::Detailed
     }
 
     /// The file for a channel of a process, if there is one.
@@ -194,11 +213,11 @@ impl Format {
             };
             match self.tag {
                 Tag::Name if job != nspace => attribute("jobid", job),
-                Tag::Name | Tag::FullName | Tag::Detailed => attribute("nspace", &nspace),
+                Tag::Name | Tag::FullName | Tag::Detailed | Tag::FullyDetailed => attribute("nspace", &nspace),
                 Tag::Nothing | Tag::Rank => {}
             }
             attribute("rank", &rank.to_string());
-            if self.tag == Tag::Detailed {
+            if self.wants_details() {
                 attribute("hostname", host);
                 attribute("pid", pid);
             }
@@ -215,7 +234,8 @@ impl Format {
             Tag::Rank => format!("[{rank}]"),
             Tag::Name => format!("[{job},{rank}]"),
             Tag::FullName => format!("[{nspace},{rank}]"),
-            Tag::Detailed => format!("[{nspace},{rank}][{host}:{pid}]"),
+            Tag::Detailed => format!("[{job},{rank}][{host}:{pid}]"),
+            Tag::FullyDetailed => format!("[{nspace},{rank}][{host}:{pid}]"),
         };
         let time = if self.timestamp { format!("[{time}]") } else { time };
         let mut formatted = format!("{time}{name}<{stream}>: ").into_bytes();
@@ -314,8 +334,14 @@ mod tests {
         assert_eq!(formatted(&[keys::IOF_TAG_FULLNAME_OUTPUT], 8), "[job@1,7]<stddiag>: a<b\n");
         assert_eq!(
             formatted(&[keys::IOF_TAG_DETAILED_OUTPUT, keys::IOF_RANK_OUTPUT], STDOUT),
-            "[job@1,7][node:12]<stdout>: a<b\n"
+            "[1,7][node:12]<stdout>: a<b\n"
         );
+        for detailed in [
+            [keys::IOF_TAG_DETAILED_OUTPUT, keys::IOF_TAG_FULLNAME_OUTPUT],
+            [keys::IOF_TAG_FULLNAME_OUTPUT, keys::IOF_TAG_DETAILED_OUTPUT],
+        ] {
+            assert_eq!(formatted(&detailed, STDOUT), "[job@1,7][node:12]<stdout>: a<b\n");
+        }
         assert_eq!(formatted(&[keys::IOF_XML_OUTPUT], STDOUT), "<stdout rank=\"7\">a&lt;b&#010;</stdout>\n");
         assert_eq!(
             formatted(&[keys::IOF_XML_OUTPUT, keys::IOF_TAG_OUTPUT], STDOUT),
@@ -323,6 +349,17 @@ mod tests {
         );
         let timed = formatted(&[keys::IOF_TIMESTAMP_OUTPUT, keys::IOF_RANK_OUTPUT], STDOUT);
         assert!(timed.starts_with('[') && timed.ends_with("][7]<stdout>: a<b\n") && timed.len() > 40, "{timed}");
+    }
+
+    #[test]
+    fn output_is_copied_unless_a_directive_or_the_default_says_files_only() {
+        let file = || Info::new(keys::IOF_OUTPUT_TO_FILE, Value::string("f"));
+        let only = |is_only| Info::new(keys::IOF_FILE_ONLY, Value::Bool(is_only));
+        let is_copied = |infos: &[Info], files_only| Format::read(infos).unwrap().is_copied(files_only);
+        assert_eq!([false, true].map(|default| is_copied(&[file()], default)), [true, false]);
+        assert_eq!([false, true].map(|default| is_copied(&[file(), only(true)], default)), [false, false]);
+        assert_eq!([false, true].map(|default| is_copied(&[file(), only(false)], default)), [true, true]);
+        assert_eq!([false, true].map(|default| is_copied(&[only(true)], default)), [true, true], "without a file");
     }
 
     #[test]

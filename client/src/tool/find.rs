@@ -39,6 +39,8 @@ pub(super) struct ToolTarget {
     pub delay: Duration,
     system_tmpdir: Option<PathBuf>,
     server_tmpdir: Option<PathBuf>,
+    /// Whether the caller is a launcher: PRRTE's launchers pass their own directory as `server_tmpdir`.
+    is_launcher: bool,
     /// The other attributes, which are sent to the server.
     pub others: Vec<Info>,
 }
@@ -96,6 +98,7 @@ impl ToolTarget {
             delay: Duration::from_secs(delay.unwrap_or(1).into()),
             system_tmpdir: text(take(keys::SYSTEM_TMPDIR))?.map(PathBuf::from),
             server_tmpdir: text(take(keys::SERVER_TMPDIR))?.map(PathBuf::from),
+            is_launcher: Info::is_set(infos, keys::LAUNCHER),
             others,
         })
     }
@@ -194,13 +197,12 @@ impl ToolTarget {
     }
 
     /// The directories to search for session files, the most specific first. If the caller names a session's directory,
-    /// it is the only one.
+    /// it is the only one, unless the caller is a launcher: that may mean its own directory.
     fn session_directories<'a>(&'a self, env: &'a Environment) -> Vec<&'a Path> {
-        match (&self.server_tmpdir, &env.server_tmpdir) {
-            (Some(named), _) => vec![named],
-            (None, Some(session)) => vec![session, self.system_directory(env)],
-            (None, None) => vec![self.system_directory(env)],
-        }
+        let named = self.server_tmpdir.as_deref();
+        let usual = [env.server_tmpdir.as_deref(), Some(self.system_directory(env))];
+        let usual = usual.into_iter().flatten().filter(|_| named.is_none() || self.is_launcher);
+        named.into_iter().chain(usual).collect()
     }
 
     fn of_session(&self, env: &Environment, trusted: &Trusted) -> Result<Contact> {
@@ -363,8 +365,13 @@ mod tests {
         assert_eq!(ports(&env, &[]), Ok(vec![1, 2]));
         let env = variables(&[("PMIX_SERVER_TMPDIR", "session")]);
         assert_eq!(ports(&env, &both()[..1]), Ok(vec![1, 2]));
-        // A session's directory that the caller names is the only one that is searched.
+        // A session's directory that the caller names is the only one that is searched, except for a launcher.
         assert_eq!(ports(&env, &[(keys::SERVER_TMPDIR, path("system"))]), Ok(vec![]));
+        let launcher = |tmpdir| [(keys::SERVER_TMPDIR, path(tmpdir)), (keys::LAUNCHER, Value::Bool(true))];
+        assert_eq!(ports(&env, &launcher("nowhere")), Ok(vec![2]));
+        let env = variables(&[("PMIX_SYSTEM_TMPDIR", "system")]);
+        assert_eq!(ports(&env, &launcher("nowhere")), Ok(vec![1]));
+        assert_eq!(ports(&env, &launcher("session")), Ok(vec![1, 2]));
     }
 
     #[test]

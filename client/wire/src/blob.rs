@@ -139,8 +139,13 @@ pub fn decode_shared_fence(dialect: Dialect, bytes: &Bytes) -> Result<Vec<Contri
 
 fn read_fence(mut unpacker: Unpacker<'_>) -> Result<Vec<Contribution>> {
     let mut contributions = Vec::new();
+    let mut is_first = true;
     while !unpacker.is_empty() {
         let envelope = unpacker.byte_object()?;
+        // PRRTE 3.0 puts an envelope with directives for itself, none in a fence, before what the servers contributed.
+        if std::mem::take(&mut is_first) && envelope.is_empty() {
+            continue;
+        }
         let envelope = unpacker.nested(envelope);
         // The bytes have no type tags, so the first fields do not show the form. If the bytes decode completely as the
         // older form, they have that form: the 6.x form has a second envelope in the place of the older form's rank.

@@ -410,6 +410,26 @@ fn fence_contributions_of_both_forms_mix() {
     assert!(blob::decode_fence(V41, envelope.as_bytes()).is_err());
 }
 
+#[test]
+fn an_empty_envelope_before_the_contributions_is_skipped() {
+    for described in [BufferType::NonDescribed, BufferType::Described] {
+        let dialect = Dialect::new(Module::V41, described);
+        let mut packer = Packer::new(dialect);
+        packer.byte_object(&[]).unwrap();
+        let empty = packer.into_bytes();
+        let kvals = vec![kval("key", Value::Int(1))];
+        let contribution = Contribution::encode(dialect, true, &[(Rank(0), kvals.clone())]).unwrap();
+        let read = blob::decode_fence(dialect, &[&empty[..], &contribution].concat()).unwrap();
+        assert_eq!(read.len(), 1, "{described:?}");
+        assert_eq!(read[0].ranks, [(Origin::Relative(Rank(0)), kvals)]);
+        assert_eq!(blob::decode_fence(dialect, &empty), Ok(Vec::new()));
+        assert!(
+            blob::decode_fence(dialect, &[&contribution[..], &empty].concat()).is_err(),
+            "one between contributions"
+        );
+    }
+}
+
 fn job(ranks: u32, nodes: u32) -> JobData {
     let mut job = JobData::new(nspace("job"));
     job.session.insert(keys::UNIV_SIZE.into(), Value::Uint32(ranks));

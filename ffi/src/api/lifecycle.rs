@@ -250,6 +250,8 @@ entry! {
 
 #[cfg(test)]
 mod tests {
+    use pmix_dstore::model::DataType;
+
     use super::*;
 
     #[test]
@@ -283,6 +285,26 @@ mod tests {
             for _ in 0..2 {
                 PMIx_App_destruct(app);
                 assert!((*app).cmd.is_null() && (*app).info.is_null() && (*app).ninfo == 0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_value_that_holds_nothing_is_not_written() {
+        use crate::api::helpers::PMIx_Value_destruct;
+        // SAFETY: an info on the stack, of which each byte is written; no type in it holds anything.
+        unsafe {
+            let mut info = std::mem::MaybeUninit::<pmix_info_t>::uninit();
+            let info = info.as_mut_ptr();
+            let bytes = std::slice::from_raw_parts(info.cast::<u8>(), size_of::<pmix_info_t>());
+            for ty in [DataType::UNDEF.0, DataType::INFO.0, 4711] {
+                info.write_bytes(0x6e, 1);
+                (*info).flags = 0;
+                (*info).value.type_ = ty;
+                let before = bytes.to_vec();
+                PMIx_Info_destruct(info);
+                PMIx_Value_destruct(&raw mut (*info).value);
+                assert!(*bytes == before, "type {ty}");
             }
         }
     }

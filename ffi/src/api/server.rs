@@ -21,7 +21,7 @@ use crate::entry::{call, status_call};
 use crate::host::{self, CHost};
 use crate::memory::{copy_bytes, copy_text};
 use crate::types::*;
-use crate::{attributes, environment};
+use crate::{attributes, environment, keepalive};
 
 /// Before a fork: some hosts prepare a client's environment in the child.
 unsafe extern "C" fn will_fork() {
@@ -66,6 +66,9 @@ status_call! {
             Ok((Arc::new(host) as Arc<dyn Host>, infos))
         })?;
         watch_forks();
+        if let Some(pipe) = keepalive::take() {
+            server()?.watch_starter(pipe);
+        }
         Ok(())
     }
 

@@ -140,7 +140,8 @@ impl Object for pmix_value_t {
                     }
                 }
             }
-            Holding::Nothing => {}
+            // Not written: PRRTE 3.0 destructs the element behind the end of an array, where another object is.
+            Holding::Nothing => return,
         }
         // SAFETY: the value may be written, by the promise of `Object::destroy`.
         unsafe { at.write_bytes(0, 1) };

@@ -115,7 +115,7 @@ const QUALIFIERS: &[Attribute] = attributes![
 ];
 
 const CLIENT: Functions = functions! {
-    PMIx_Init: [TIMEOUT, PROGRAMMING_MODEL, MODEL_LIBRARY_NAME, MODEL_LIBRARY_VERSION, THREADING_MODEL],
+    PMIx_Init: [SERVER_URI, TIMEOUT, PROGRAMMING_MODEL, MODEL_LIBRARY_NAME, MODEL_LIBRARY_VERSION, THREADING_MODEL],
     PMIx_Finalize: [EMBED_BARRIER],
     PMIx_Abort: [],
     PMIx_Put: [],
@@ -182,7 +182,8 @@ const CLIENT: Functions = functions! {
 const SERVER: Functions = functions! {
     PMIx_server_init: [
         SERVER_NSPACE, SERVER_RANK, HOSTNAME, SERVER_TMPDIR, SYSTEM_TMPDIR, SERVER_TOOL_SUPPORT, SERVER_SYSTEM_SUPPORT,
-        SERVER_SESSION_SUPPORT, SERVER_SCHEDULER, SERVER_ALLOW_FOREIGN_TOOLS, LAUNCHER_RENDEZVOUS_FILE, TCP_REPORT_URI,
+        SERVER_SESSION_SUPPORT, SERVER_SCHEDULER, SINGLETON, SERVER_ALLOW_FOREIGN_TOOLS, SERVER_GATEWAY, LAUNCHER_RENDEZVOUS_FILE,
+        TCP_REPORT_URI,
         TCP_IPV4_PORT, SOCKET_MODE, SERVER_SHARE_TOPOLOGY, TOPOLOGY, TOPOLOGY2
     ] + ACCESS + WRITING,
     PMIx_server_finalize: [],
@@ -361,7 +362,7 @@ mod tests {
     /// refused.
     const READERS: &[(&str, &[&str], &[&str])] = &[
         ("client/src/get/directives.rs", &["PMIx_Get"], &[]),
-        ("client/src/client/mod.rs", &["PMIx_Finalize"], &["QUALIFIED_VALUE"]),
+        ("client/src/client/mod.rs", &["PMIx_Init", "PMIx_Finalize"], &["QUALIFIED_VALUE"]),
         ("server/src/engine/monitors.rs", &["PMIx_Process_monitor"], &["EVENT_AFFECTED_PROC"]),
         ("server/src/engine/statistics.rs", &["PMIx_Process_monitor"], &["DISK_ID", "NETWORK_ID"]),
         (
@@ -409,7 +410,6 @@ mod tests {
                 "TCP_DISABLE_IPV4",
                 "EXTERNAL_PROGRESS",
                 "EVENT_BASE",
-                "SINGLETON",
             ],
         ),
         ("server/src/server/start.rs", &["PMIx_server_init"], &[]),
@@ -455,7 +455,7 @@ mod tests {
             &["PMIx_Fence", "PMIx_Group_construct"],
             &["GROUP_CONTEXT_ID", "LOCAL_COLLECTIVE_STATUS", "SORTED_PROC_ARRAY"],
         ),
-        ("server/src/engine/output.rs", &["PMIx_Spawn"], &["IOF_STOP"]),
+        ("server/src/engine/output.rs", &["PMIx_Spawn"], &["IOF_STOP", "LOG_SOURCE", "LOG_STDERR", "LOG_STDOUT"]),
         ("server/src/engine/events.rs", &["PMIx_Notify_event"], &[]),
     ];
 

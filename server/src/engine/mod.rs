@@ -42,7 +42,7 @@ use pmix_dstore::codec::{Dialect, Module, Untyped};
 use pmix_dstore::job::{JobData, Values};
 use pmix_dstore::model::{Backing, Bytes, Nspace, Proc, Result, Status};
 use pmix_wire::reply::StatusReply;
-use pmix_wire::{Reply, Request, TAG_DELETED, Version};
+use pmix_wire::{IoDelivery, Reply, Request, TAG_DELETED, Version};
 
 use self::collective::{Collective, Kind};
 use self::events::EventCache;
@@ -97,6 +97,8 @@ pub(crate) enum Output {
         /// The upcall.
         upcall: Upcall,
     },
+    /// Show output of a process where this server's host asked for that.
+    Show(IoDelivery),
     /// Call back into the host or into this process's client.
     Call(Box<dyn FnOnce() + Send>),
     /// Look at a file as this user, for a monitor.

@@ -14,7 +14,7 @@ use super::apart::{REFUSED, Reach, sign, sign_with_name};
 use super::limits::PULLS_MAX;
 use super::peer::{Peer, PeerId};
 use super::services::Shape;
-use super::{Continuation, Engine};
+use super::{Continuation, Engine, Output};
 use crate::completion::UpcallResult;
 use crate::upcall::Upcall;
 
@@ -176,6 +176,26 @@ impl Engine {
         let mut infos = infos;
         sign(&mut infos, peer.user);
         self.upcall(Continuation::Reply(id, tag, Shape::Status), Upcall::PushStdin { source, targets, infos, data });
+    }
+
+    /// Takes out of what a gateway's host logs the texts for the output streams: they are output of the process that they come from.
+    /// The host cannot be asked to write them, since it asks the library.
+    pub(super) fn write_log(&mut self, host: &Proc, data: &mut Vec<Info>, directives: &[Info]) {
+        let source = match Info::find(directives, keys::LOG_SOURCE) {
+            Some(Value::Proc(source)) => source,
+            _ => host,
+        };
+        data.retain(|info| {
+            let streams = [(keys::LOG_STDOUT, STDOUT), (keys::LOG_STDERR, STDERR)];
+            let stream = streams.iter().find(|(key, _)| info.key.is(key));
+            let Some((channel, text)) = stream.map(|(_, channel)| *channel).zip(info.value.as_text()) else {
+                return true;
+            };
+            let (source, data) = (source.clone(), text.to_vec());
+            self.deliver_output(source.clone(), channel, data.clone(), Vec::new());
+            self.outputs.push_back(Output::Show(IoDelivery { source, channel, handler: 0, infos: Vec::new(), data }));
+            false
+        });
     }
 
     /// Output of a process that the host has.

@@ -81,7 +81,13 @@ impl Engine {
                 return self.resolve(id, tag, Form::Peers, (nspace, Some(node)), now);
             }
             Request::ResolveNodes { nspace } => return self.resolve(id, tag, Form::Nodes, (nspace, None), now),
-            Request::Log { timestamp, data, mut directives } => {
+            Request::Log { timestamp, mut data, mut directives } => {
+                if id == PeerId::OWN && self.config.is_gateway {
+                    self.write_log(&proc, &mut data, &directives);
+                    if data.is_empty() {
+                        return self.reply_status(id, tag, Status::SUCCESS);
+                    }
+                }
                 if let Some(time) = timestamp.filter(|time| *time > 0) {
                     directives.push(Info::new(keys::LOG_TIMESTAMP, Value::Time(time)));
                 }

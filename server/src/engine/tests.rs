@@ -80,6 +80,8 @@ struct Bench {
     upcalls: Vec<(u64, Upcall)>,
     closed: Vec<PeerId>,
     log: Vec<String>,
+    /// Output that the server's process writes itself.
+    shown: Vec<IoDelivery>,
     /// Files that are watched are on a file system that does not answer.
     no_look_returns: bool,
     /// How often it was asked.
@@ -139,6 +141,8 @@ impl Bench {
             rendezvous: RendezvousOptions::default(),
             uid: 1000,
             gid: 1000,
+            singleton: None,
+            is_gateway: false,
             foreign_tools: false,
             descriptors: 1024,
             access: Access::default(),
@@ -158,6 +162,7 @@ impl Bench {
             upcalls: Vec::new(),
             closed: Vec::new(),
             log: Vec::new(),
+            shown: Vec::new(),
             no_look_returns: false,
             looks: 0,
         };
@@ -228,6 +233,7 @@ impl Bench {
                     Output::Close(peer) => self.closed.push(peer),
                     Output::Log(_, line) => self.log.push(line),
                     Output::Call(call) => call(),
+                    Output::Show(output) => self.shown.push(output),
                     Output::CleanUp((uid, gid), cleanup) => cleanup.run(uid, gid),
                     Output::Look { .. } if self.no_look_returns => self.looks += 1,
                     Output::Look { monitor, path, user: (uid, gid) } => {

@@ -7,7 +7,7 @@ mod files;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -52,7 +52,8 @@ const SHUTDOWN_WAIT: Duration = Duration::from_millis(200);
 // Tokens: the source of an epoll event.
 const TOKEN_WAKE: u64 = 0;
 const TOKEN_TCP: u64 = 1;
-const TOKEN_FIRST: u64 = 2;
+const TOKEN_STARTER: u64 = 2;
+const TOKEN_FIRST: u64 = 3;
 
 enum Source {
     Listener(UnixListener),
@@ -85,6 +86,8 @@ pub(crate) struct Loop {
     /// Checks monitored files.
     files: Files,
     events_dropped: u64,
+    /// The pipe from the process that started this one.
+    starter: Option<OwnedFd>,
 }
 
 impl Loop {
@@ -121,7 +124,15 @@ impl Loop {
             chunk: Chunk::new().map_err(|_| io::ErrorKind::OutOfMemory)?,
             files,
             events_dropped: 0,
+            starter: None,
         })
+    }
+
+    /// Watches the pipe from the process that started this one.
+    fn watch_starter(&mut self, pipe: OwnedFd) {
+        if self.epoll.add(&pipe, EpollEvent::new(EpollFlags::EPOLLIN, TOKEN_STARTER)).is_ok() {
+            self.starter = Some(pipe);
+        }
     }
 
     /// Runs until the server is finalized.
@@ -212,8 +223,16 @@ impl Loop {
             TOKEN_WAKE => {
                 // The work itself is in the engine's outputs.
                 let _ = self.shared.wake.read();
+                let pipe = self.shared.starter.lock().take();
+                pipe.into_iter().for_each(|pipe| self.watch_starter(pipe));
             }
             TOKEN_TCP => self.accept_tcp(),
+            TOKEN_STARTER => {
+                if let Some(pipe) = self.starter.take() {
+                    let _ = self.epoll.delete(&pipe);
+                    self.shared.starter_ended();
+                }
+            }
             token if matches!(self.sources.get(&token), Some(Source::Listener(..))) => self.accept_unix(token),
             token => {
                 if flags.contains(EpollFlags::EPOLLOUT) {
@@ -533,6 +552,7 @@ impl Loop {
                 }
             }
             Output::Upcall { id, upcall } => self.upcall(id, upcall),
+            Output::Show(output) => self.shared.show(output),
             Output::Call(call) => call(),
             Output::Look { monitor, path, user } => {
                 if !self.files.look(user, (monitor, path)) {

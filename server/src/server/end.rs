@@ -45,6 +45,7 @@ impl Server {
             for output in rest {
                 match output {
                     Output::CleanUp((uid, gid), cleanup) => cleanup.run(uid, gid),
+                    Output::Show(output) => self.shared.show(output),
                     Output::Call(call) => call(),
                     Output::Log(reason, line) => self.shared.log_for(reason, &line),
                     Output::Publish(directory) => {

@@ -82,6 +82,8 @@ impl Server {
 
     /// As [`Server::init`], for a server that had `connections` connections before.
     pub(super) fn start(host: Arc<dyn Host>, infos: &[Info], connections: u64) -> Result<Arc<Server>> {
+        // First, because the host may still have one thread.
+        pmix_client::process::prepare();
         fallible_alloc::reserve_emergency()?;
         let config = accepted_config(infos)?;
         let format = Format::read(infos)?;
@@ -93,6 +95,10 @@ impl Server {
         let (me, hostname) = (config.me.clone(), config.hostname.clone());
         let (settings, uri) = (config.clone(), env::uri(&config, port));
         let shared = SharedState::new(config, port, host, wake);
+        if let Some(singleton) = &settings.singleton {
+            // It may connect before the host registers its job.
+            shared.engine.lock().register_client(singleton, settings.uid, settings.gid, 0).ok()?;
+        }
         let link = Arc::new(OwnLink(Arc::downgrade(&shared)));
         let client = Arc::new(Client::with_link(me.clone(), hostname.clone().into_bytes(), uri, link));
         shared.set_client(&client);

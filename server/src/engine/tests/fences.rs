@@ -73,6 +73,22 @@ fn a_collecting_fence_brings_other_nodes_values_by_scope() {
 }
 
 #[test]
+fn a_fence_reads_what_follows_an_empty_envelope_of_the_hosts() {
+    let (mut a, mut b) = (Bench::new(0, 2, 1), Bench::new(1, 2, 1));
+    for (bench, rank) in [(&mut a, 0), (&mut b, 1)] {
+        bench.put(rank, 3, "global", rank + 20);
+        bench.fence(rank, 10, everybody(), collect());
+    }
+    let mut envelope = pmix_dstore::codec::Packer::new(EXCHANGE);
+    envelope.byte_object(&[]).unwrap();
+    let all = [envelope.into_bytes(), contributions(&a, &b)].concat();
+    a.answer_last(UpcallResult::Data(Status::SUCCESS, all.into()));
+    assert_eq!(a.status(0, 10), Some(Status::SUCCESS));
+    a.get(0, 20, 1, "global", vec![Info::new(keys::IMMEDIATE, Value::Bool(true))]);
+    assert_eq!(a.value(0, 20, "global"), Some(Ok(21)));
+}
+
+#[test]
 fn large_values_stay_in_the_messages_that_brought_them() {
     let (mut a, mut b) = (Bench::new(0, 2, 1), Bench::new(1, 2, 1));
     let value = |byte| Value::ByteObject(vec![byte; 5000].into());

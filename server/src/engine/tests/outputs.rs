@@ -152,3 +152,42 @@ fn pushers_are_told_to_stop_sending_input() {
         }
     }
 }
+
+#[test]
+fn a_gateway_writes_what_its_host_logs_for_the_output_streams() {
+    let mut bench = Bench::new(0, 1, 2);
+    let entry = |key, text| Info::new(key, Value::string(text));
+    let streams = || vec![entry(keys::LOG_STDERR, "wrong\n"), entry(keys::LOG_STDOUT, "right\n")];
+    let log = |data, directives| Request::Log { timestamp: None, data, directives };
+    let answer = |bench: &Bench, tag| {
+        let sent = bench.sent.iter().find(|(to, of, _)| (*to, *of) == (PeerId::OWN, tag));
+        sent.map(|(_, _, payload)| StatusReply::decode(PLAIN, Version::OURS, payload).unwrap().status)
+    };
+    bench.enter_as(PeerId::OWN, 200, &log(streams(), Vec::new()));
+    assert!(bench.shown.is_empty(), "a server that is no gateway asks its host");
+    assert!(matches!(&bench.upcalls.pop(), Some((_, Upcall::Log { data, .. })) if data.len() == 2));
+
+    bench.engine.config.is_gateway = true;
+    bench.pull(0, 110, everybody(), 5);
+    bench.answer_last(UpcallResult::Op(Status::SUCCESS));
+    // As a host hands on what it was asked to log for rank 1.
+    let of_rank = || vec![Info::new(keys::LOG_SOURCE, Value::Proc(proc(1)))];
+    bench.enter_as(PeerId::OWN, 201, &log(streams(), of_rank()));
+    assert_eq!(answer(&bench, 201), Some(Status::SUCCESS));
+    assert!(bench.upcalls.is_empty(), "the host is not asked again");
+    let shown = |bench: &mut Bench| -> Vec<(Proc, u16, Vec<u8>)> {
+        bench.shown.drain(..).map(|output| (output.source, output.channel, output.data)).collect()
+    };
+    assert_eq!(shown(&mut bench), [(proc(1), 4, b"wrong\n".to_vec()), (proc(1), 2, b"right\n".to_vec())]);
+    assert_eq!(bench.output(peer(0)), [(5, 1, "wrong\n".to_owned()), (5, 1, "right\n".to_owned())]);
+
+    let data = [streams(), vec![entry("pmix.log.syslog", "noted")]].concat();
+    bench.enter_as(PeerId::OWN, 202, &log(data, Vec::new()));
+    assert_eq!(shown(&mut bench).len(), 2);
+    let Some((_, Upcall::Log { data, .. })) = bench.upcalls.pop() else { panic!("the host is asked about the rest") };
+    assert_eq!(data, [entry("pmix.log.syslog", "noted")]);
+
+    bench.request(1, 120, log(streams(), Vec::new()));
+    assert!(bench.shown.is_empty(), "what a rank logs is the host's");
+    assert!(matches!(&bench.upcalls.pop(), Some((_, Upcall::Log { data, .. })) if data.len() == 2));
+}
