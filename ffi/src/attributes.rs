@@ -9,7 +9,7 @@ pub fn key_of(name: &CStr) -> Option<&'static CStr> {
     pairs(ATTRIBUTES).find(|(known, _)| *known == name.to_bytes_with_nul()).and_then(|(_, key)| text(key))
 }
 
-/// What is known of an attribute by its name; an unknown one has its name for a key.
+/// The description of an attribute by its name. An unknown attribute has its name as its key.
 pub fn described(name: &CStr) -> Regattr {
     let known = pairs(ATTRIBUTES).zip(TYPES).find(|((known, _), _)| *known == name.to_bytes_with_nul());
     let known = known.and_then(|((_, key), ty)| Some((text(key)?, *ty)));

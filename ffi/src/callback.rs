@@ -139,7 +139,7 @@ impl Callback<pmix_setup_application_cbfunc_t> {
 }
 
 impl Callback<pmix_credential_cbfunc_t> {
-    /// Calls it with a credential and what belongs to it, which it may use until it returns.
+    /// Calls it with a credential and its infos, which it may use until it returns.
     pub fn call(self, result: Result<(Vec<u8>, Vec<Info>)>) {
         let Some(function) = self.function else { return };
         let arrays = result.and_then(|(credential, infos)| {

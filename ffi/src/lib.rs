@@ -1,6 +1,6 @@
 //! `libpmix.so.2`: the C interface of the PMIx library.
 //!
-//! This crate translates: C arguments into the model of `pmix_dstore`, a call of `pmix_client` or `pmix_server`, and the result
+//! This crate translates C arguments into the model of `pmix_dstore`, calls `pmix_client` or `pmix_server`, and translates the result
 //! back. PMIx semantics live in those crates. The tables in `ffi/abi` say what is exported; the build compares names, types and
 //! layouts with them, and `docs/abi.md` explains the decisions.
 //!
@@ -12,7 +12,7 @@
 //! | [`types`], [`convert`] | the C structures; conversions between them and the model |
 //! | [`memory`] | memory that C code frees, from `malloc` |
 //! | [`pinned`] | values that C code only points to (`PMIX_GET_POINTER_VALUES`) |
-//! | [`callback`], [`registry`] | functions that C code passes, and what waits for them |
+//! | [`callback`], [`registry`] | callbacks of C code, and the objects that `cbdata` stands for |
 //!
 //! # Pointer rules
 //!

@@ -1,4 +1,4 @@
-//! Starting and ending: `PMIx_Init` and its companions.
+//! Initialising and finalizing a client, aborting, and the library's version.
 
 use std::ffi::{CStr, c_char, c_int};
 
@@ -14,7 +14,7 @@ use crate::types::*;
 ///
 /// The form is that of the stock library, because programs parse it: Open MPI's component refuses a string whose first
 /// character is below `3` (a letter is above), and others look for the word `OpenPMIx` and read the release behind it.
-/// The release is the one whose interface this is. The part behind `repo rev` shows that this is not the stock
+/// The release is the one whose interface this library has. The part behind `repo rev` shows that this is not the stock
 /// library, so that a comparison of the two does not load one of them twice by mistake.
 const VERSION: &CStr = match CStr::from_bytes_with_nul(
     concat!(
@@ -62,7 +62,7 @@ status_call! {
 }
 
 entry! {
-    /// `PMIx_Initialized`: 1 where this process is, 0 where not.
+    /// `PMIx_Initialized`: 1 if this process is initialised, otherwise 0.
     fn PMIx_Initialized() -> c_int {
         c_int::from(process::count() > 0)
     }
@@ -72,14 +72,14 @@ entry! {
         c_text(VERSION)
     }
 
-    /// `PMIx_Progress_thread_stop`: nothing to stop. What a connection's thread does must go on until finalize.
+    /// `PMIx_Progress_thread_stop`: does nothing. The connection's thread must go on until finalize.
     fn PMIx_Progress_thread_stop(_info: *const pmix_info_t, _ninfo: usize) {}
 }
 
 /// Undoes one initialisation. The last one also frees the values that callers have pointers to.
 ///
 /// # Errors
-/// What the server answers.
+/// The status that the server answers.
 pub(super) fn finalize(infos: &[Info]) -> Result<()> {
     process::finalize(infos)
 }

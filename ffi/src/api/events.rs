@@ -15,7 +15,7 @@ use crate::entry::{guard_call, status_call};
 use crate::registry::{Registry, from_cbdata, to_cbdata};
 use crate::types::*;
 
-/// What a handler of C code was called with; it may look at it until it is done.
+/// The arguments of a handler of C code, which may read them until it is done.
 struct Arguments {
     source: CArray<pmix_proc_t>,
     infos: CArray<pmix_info_t>,
@@ -35,7 +35,7 @@ impl Arguments {
 /// Handlers that have been called and are not done.
 static RUNNING: Registry<(EventDone, Arc<Arguments>)> = Registry::new();
 
-/// A handler of C code. Without a function every event is passed on.
+/// A handler of C code. Without a function, each event goes on to the next handler.
 fn handler(function: Option<pmix_notification_fn_t>) -> EventHandler {
     Arc::new(move |id: HandlerId, event: Event, done: EventDone| {
         let Some(function) = function else { return done.finish(Status::SUCCESS, Vec::new()) };

@@ -21,8 +21,8 @@ const fn terminated<const LEN: usize>(texts: &[&CStr]) -> Names<LEN> {
     Names(pointers)
 }
 
-/// What the names of PMIx parameters begin with. Open MPI 5 hands parameters so named on to the library, as
-/// `PMIX_MCA_gds` for its own `gds`; a stock library on the other side wants them, and ours passes them on.
+/// The first words of the names of PMIx parameters. Open MPI 5 passes its parameters of these names on to the library, `gds` as
+/// `PMIX_MCA_gds`. This library does not use them, but a stock library at the other end of a connection does.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
 pub static pmix_framework_names: Names<17> = terminated(&[

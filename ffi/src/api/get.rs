@@ -99,7 +99,7 @@ impl Directive for CInfo {
     }
 }
 
-/// What C code asks for.
+/// The request that the arguments of C code stand for.
 ///
 /// # Errors
 /// `BAD_PARAM` for a key that is too long.

@@ -16,7 +16,7 @@ use crate::convert::array::{self, CArray};
 use crate::entry::status_call;
 use crate::types::*;
 
-/// A handler of C code, which may look at what it is given until it returns.
+/// A handler of C code, which may read its arguments until it returns.
 fn handler(function: pmix_iof_cbfunc_t) -> OutputHandler {
     Arc::new(move |number, output: IoDelivery| {
         let channel = output.channel;
@@ -108,7 +108,7 @@ status_call! {
         if cbfunc.is_some() { start(operation, cbfunc, cbdata) } else { operation.wait() }
     }
 
-    /// `PMIx_server_IOF_deliver`: output for those who have asked for it. Without a callback it blocks and answers
+    /// `PMIx_server_IOF_deliver`: delivers output to the processes that asked for it. Without a callback it blocks and answers
     /// `OPERATION_SUCCEEDED`.
     fn PMIx_server_IOF_deliver(
         source: *const pmix_proc_t,
@@ -129,8 +129,8 @@ status_call! {
         server.deliver_output(source, channel, data, infos, done(cbfunc, cbdata)).ok()
     }
 
-    /// `PMIx_server_IOF_flow_control`: tells those who push input, or one of them, that no more is wanted, or that it is. Without a
-    /// callback it blocks and answers `OPERATION_SUCCEEDED`.
+    /// `PMIx_server_IOF_flow_control`: tells the processes that push input, or one of them, to stop or to go on. Without a callback it
+    /// blocks and answers `OPERATION_SUCCEEDED`.
     fn PMIx_server_IOF_flow_control(
         source: *const pmix_proc_t,
         channel: pmix_iof_channel_t,

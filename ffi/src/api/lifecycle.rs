@@ -1,4 +1,4 @@
-//! The life of the interface's structures: construct, destruct, create, free.
+//! Functions that construct, destruct, create and free the structures of the interface.
 //!
 //! `create` makes an array of constructed structures, in memory from `malloc`, which `free` frees. `destruct` leaves an empty
 //! structure that may be destructed again. All functions accept NULL and do nothing with it.
@@ -43,7 +43,7 @@ unsafe fn destruct<T: Object>(at: *mut T) {
     }
 }
 
-/// An array of new structures; NULL for none, and where there is no memory.
+/// An array of new structures; NULL for a count of zero, and where there is no memory.
 fn create<T: Construct>(count: usize) -> *mut T {
     let Ok(items) = zeroed::<T>(count) else { return ptr::null_mut() };
     for index in 0..count {
@@ -163,7 +163,7 @@ entry! {
         unsafe { destruct(m) }
     }
 
-    /// `PMIx_Coord_create`: `number` points of a space of `dims` dimensions, all of them its origin.
+    /// `PMIx_Coord_create`: `number` points, all at the origin of a space of `dims` dimensions.
     fn PMIx_Coord_create(dims: usize, number: usize) -> *mut pmix_coord_t {
         let points = create::<pmix_coord_t>(number);
         if points.is_null() {

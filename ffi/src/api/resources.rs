@@ -1,4 +1,4 @@
-//! What a host knows of fabrics, and what schedulers and controllers ask of it: sessions and blocks of resources.
+//! Requests to the host about fabrics, sessions and blocks of resources.
 
 use std::ffi::{c_char, c_void};
 use std::mem;
@@ -97,7 +97,7 @@ fn start_fabric(
 }
 
 status_call! {
-    /// `PMIx_Fabric_register`: what the host knows of fabrics comes into the structure.
+    /// `PMIx_Fabric_register`: fills the structure with what the host knows of fabrics.
     fn PMIx_Fabric_register(fabric: *mut pmix_fabric_t, directives: *const pmix_info_t, ndirs: usize) {
         // SAFETY: `fabric` is NULL or a fabric, which the caller leaves to the library until the call has ended.
         let fabric = unsafe { Fabric::unregistered(fabric) }?;
@@ -120,7 +120,7 @@ status_call! {
         start_fabric(operation, fabric, cbfunc, cbdata)
     }
 
-    /// `PMIx_Fabric_update`: the host is asked again.
+    /// `PMIx_Fabric_update`: asks the host again.
     fn PMIx_Fabric_update(fabric: *mut pmix_fabric_t) {
         // SAFETY: `fabric` is NULL or a fabric, which the caller leaves to the library until the call has ended.
         let (fabric, index) = unsafe { Fabric::registered(fabric) }?;

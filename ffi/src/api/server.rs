@@ -77,7 +77,7 @@ status_call! {
         process::finalize()
     }
 
-    /// `PMIx_server_register_nspace`: what is known of a job. Without a callback it blocks and answers
+    /// `PMIx_server_register_nspace`: registers a job with its attributes. Without a callback it blocks and answers
     /// `OPERATION_SUCCEEDED`.
     fn PMIx_server_register_nspace(
         nspace: *const c_char,
@@ -95,7 +95,7 @@ status_call! {
         server.register_nspace_with(nspace, nlocalprocs, infos, procs, done(cbfunc, cbdata)).ok()
     }
 
-    /// `PMIx_server_register_client`: a process that will be started on this node. Without a callback it blocks and
+    /// `PMIx_server_register_client`: registers a process that will be started on this node. Without a callback it blocks and
     /// answers `OPERATION_SUCCEEDED`.
     fn PMIx_server_register_client(
         proc: *const pmix_proc_t,
@@ -110,7 +110,7 @@ status_call! {
         server()?.register_client(proc, uid, gid, server_object.expose_provenance(), done(cbfunc, cbdata)).ok()
     }
 
-    /// `PMIx_server_setup_fork`: puts into an environment what a client needs to find its server.
+    /// `PMIx_server_setup_fork`: adds to an environment the variables with which a client finds its server.
     fn PMIx_server_setup_fork(proc: *const pmix_proc_t, env: *mut *mut *mut c_char) {
         let env = writable(env)?;
         let server = server()?;
@@ -139,7 +139,7 @@ status_call! {
         server.dmodex_request(proc, Box::new(move |status, data| callback.call(status, data))).ok()
     }
 
-    /// `PMIx_server_setup_application`: what a job is to be started with, for the host to set.
+    /// `PMIx_server_setup_application`: the infos, such as environment variables, with which the host is to start a job.
     fn PMIx_server_setup_application(
         nspace: *const c_char,
         info: *mut pmix_info_t,
@@ -247,7 +247,7 @@ status_call! {
         server.delete_process_set(unsafe { set_name(pset_name) }?).ok()
     }
 
-    /// `PMIx_server_register_resources`: values that all jobs have. Without a callback it blocks and answers
+    /// `PMIx_server_register_resources`: adds values to all jobs. Without a callback it blocks and answers
     /// `OPERATION_SUCCEEDED`.
     fn PMIx_server_register_resources(
         info: *mut pmix_info_t,
@@ -259,7 +259,7 @@ status_call! {
         server()?.register_resources(unsafe { infos(info, ninfo) }?, done(cbfunc, cbdata)).ok()
     }
 
-    /// `PMIx_server_deregister_resources`: takes the values with these keys from all jobs again.
+    /// `PMIx_server_deregister_resources`: removes the values with these keys from all jobs.
     fn PMIx_server_deregister_resources(
         info: *mut pmix_info_t,
         ninfo: usize,
@@ -271,7 +271,7 @@ status_call! {
         server()?.deregister_resources(&infos, done(cbfunc, cbdata)).ok()
     }
 
-    /// `PMIx_server_collect_job_info`: the data of the jobs that processes are of, added to a buffer.
+    /// `PMIx_server_collect_job_info`: adds the data of the processes' jobs to a buffer.
     fn PMIx_server_collect_job_info(members: *mut pmix_proc_t, nprocs: usize, dbuf: *mut pmix_data_buffer_t) {
         let (server, dbuf) = (server()?, writable(dbuf)?);
         // SAFETY: `members` is NULL or an array of `nprocs` processes.
@@ -350,7 +350,7 @@ status_call! {
 }
 
 call! {
-    /// `PMIx_server_deregister_nspace`: forgets a job.
+    /// `PMIx_server_deregister_nspace`: removes a job.
     fn PMIx_server_deregister_nspace(
         nspace: *const c_char,
         cbfunc: Option<pmix_op_cbfunc_t>,
@@ -364,7 +364,7 @@ call! {
         finish(started, cbfunc, cbdata);
     }
 
-    /// `PMIx_server_deregister_client`: forgets a process.
+    /// `PMIx_server_deregister_client`: removes a process.
     fn PMIx_server_deregister_client(
         proc: *const pmix_proc_t,
         cbfunc: Option<pmix_op_cbfunc_t>,

@@ -18,9 +18,9 @@ fn servers() -> Result<Arc<Servers>> {
     client_process::servers().ok_or(Status::ERR_INIT)
 }
 
-/// Writes a process where the caller wants one.
-fn tell(place: Option<Out<pmix_proc_t>>, proc: &Proc) -> Result<()> {
-    place.map_or(Ok(()), |place| place.fill(proc))
+/// Writes a process into an out parameter, if there is one.
+fn fill(out: Option<Out<pmix_proc_t>>, proc: &Proc) -> Result<()> {
+    out.map_or(Ok(()), |out| out.fill(proc))
 }
 
 status_call! {
@@ -29,7 +29,7 @@ status_call! {
         // SAFETY: `info` is an array of `ninfo` infos.
         let me = client_process::init_tool(&unsafe { infos(info, ninfo) }?)?;
         // SAFETY: `proc` is NULL or a place for a process.
-        tell(unsafe { Out::optional(proc) }, &me)
+        fill(unsafe { Out::optional(proc) }, &me)
     }
 
     /// `PMIx_tool_finalize`: undoes one [`PMIx_tool_init`]. The last one also ends the server of a tool that became one.
@@ -40,7 +40,8 @@ status_call! {
         super::client::finalize(&[])
     }
 
-    /// `PMIx_tool_set_server_module`: makes this tool a server, too, with its own name and the module for what its clients ask.
+    /// `PMIx_tool_set_server_module`: makes this tool a server, too. The server has the tool's name, and the module
+    /// answers its clients.
     fn PMIx_tool_set_server_module(module: *mut pmix_server_module_t) {
         servers()?;
         let client = super::client()?;
@@ -66,10 +67,10 @@ status_call! {
             myproc.fill(super::client()?.me())?;
         }
         // SAFETY: `server` is NULL or a place for a process.
-        tell(unsafe { Out::optional(server) }, &attached)
+        fill(unsafe { Out::optional(server) }, &attached)
     }
 
-    /// `PMIx_tool_connect_to_server`: the same by its old name.
+    /// `PMIx_tool_connect_to_server`: the older form of [`PMIx_tool_attach_to_server`].
     fn PMIx_tool_connect_to_server(proc: *mut pmix_proc_t, info: *mut pmix_info_t, ninfo: usize) {
         // SAFETY: `info` is an array of `ninfo` infos.
         servers()?.attach_to(&unsafe { infos(info, ninfo) }?)?;
