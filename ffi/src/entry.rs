@@ -4,6 +4,9 @@
 //! standard error, and the MPI process goes on. The thread cannot be cancelled where a cancellation would end the process. Callbacks
 //! come only after the call has returned. With `PMIX_DSTORE_TRACE=1` in the environment each call and its answer are written to
 //! standard error.
+//!
+//! The macros put no `unsafe` around bodies. The functions of [`api`](crate::api) read their arguments with small helpers, whose callers
+//! say why an argument may be read or written.
 
 use std::fmt::{self, Debug};
 use std::io::{self, Write};
@@ -129,10 +132,9 @@ macro_rules! entries {
         /// # Safety
         /// The pointer rules of the [crate].
         #[unsafe(no_mangle)]
-        #[allow(non_snake_case, unused_unsafe)]
+        #[allow(non_snake_case)]
         pub unsafe extern "C" fn $name($($arg: $ty),*) $(-> $ret)? {
-            // SAFETY: the caller keeps the pointer rules of the crate.
-            $crate::entry::$guard(stringify!($name), || unsafe { $body })
+            $crate::entry::$guard(stringify!($name), || $body)
         }
     )+};
 }
@@ -146,7 +148,8 @@ macro_rules! status_entries {
 
 /// Writes entry points that do not answer a status, and that neither wait, enter the kernel nor take callbacks.
 ///
-/// Bodies may dereference what they were given: see the pointer rules of the [crate].
+/// The caller of an entry point keeps the pointer rules of the [crate]. Bodies are safe code all the same: each unsafe step in one has
+/// its own `unsafe` block and says which rule it relies on.
 macro_rules! entry {
     ($($entries:tt)+) => { $crate::entry::entries! { guard: $($entries)+ } };
 }

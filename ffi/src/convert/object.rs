@@ -32,23 +32,12 @@ macro_rules! object {
         impl Object for $c {
             type Model = $model;
 
-            #[allow(unused_unsafe)]
-            unsafe fn read($r: *const Self) -> Result<$model> {
-                // SAFETY: the promise of `Object::read`, which holds for the objects inside, too.
-                unsafe { $read }
-            }
+            unsafe fn read($r: *const Self) -> Result<$model> $read
 
-            #[allow(unused_unsafe)]
-            unsafe fn write($m: &$model, $w: *mut Self) -> Result<()> {
-                // SAFETY: the promise of `Object::write`.
-                unsafe { $write }
-            }
+            unsafe fn write($m: &$model, $w: *mut Self) -> Result<()> $write
 
-            #[allow(unused_unsafe, unused_variables)]
-            unsafe fn destroy($d: *mut Self) {
-                // SAFETY: the promise of `Object::destroy`.
-                unsafe { $destroy }
-            }
+            #[allow(unused_variables, reason = "some structures hold nothing")]
+            unsafe fn destroy($d: *mut Self) $destroy
         }
     };
 }
