@@ -477,7 +477,9 @@ fn a_process_that_nobody_launched_joins_the_server_that_it_starts() {
         let traces = Traces::begin();
         let directory = tempfile::tempdir().unwrap();
         let run = Run::new(program("alone"), process).traced(&traces).env("ALONE_TMPDIR", directory.path());
+        let run = if server.is_ours() { run.env("ALONE_OUTPUT", "1") } else { run };
         let ended = run.arg(server.directory()).succeed();
+        assert_eq!(ended.stdout.contains("child: hello"), server.is_ours(), "{ended}");
         let said =
             |who: &str| -> Vec<&str> { ended.stdout.lines().filter_map(|line| line.strip_prefix(who)).collect() };
         let mut steps = said("process: ");

@@ -32,6 +32,7 @@ use crate::get::timeout_of;
 use crate::link::after_call;
 use crate::local::Local;
 use crate::operation::{Operation, deadline, outcome};
+use crate::output::Format;
 use crate::overlay::Origin;
 use crate::{Call, Environment, Event, Link, Task, singleton};
 use pmix_wire::reply::{FenceReply, StatusReply};
@@ -231,6 +232,8 @@ impl Client {
             Channel::connect_any(&env, me, deadline, &sink).inspect_err(|status| refused(&env, me, *status))
         })?;
         if is_new {
+            // As a tool, it shows the output of the jobs that it spawns.
+            self.show_output(Format::default());
             if let Some(server) = &env.server {
                 // Set only here.
                 let _ = inner.server_uri.set(server.to_string());

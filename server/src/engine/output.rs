@@ -262,9 +262,11 @@ impl Engine {
         self.outputs_of_procs.add(Pull { peer: id, procs, channels, handler, is_open: true, is_of_host: true });
     }
 
-    /// The channels of a spawned job that the requester pulls: by its directives; for a tool all by default.
+    /// The channels of a spawned job that the requester pulls: by its directives; for a tool, and for the singleton that this server was
+    /// started for, all by default.
     pub(super) fn channels_of_spawn(&self, id: PeerId, infos: &[Info]) -> u16 {
-        let is_tool = id != PeerId::OWN && self.peers.get(&id).is_some_and(|peer| peer.is_tool);
+        let shows = |peer: &Peer| peer.is_tool || self.config.singleton.as_ref() == Some(&peer.proc);
+        let is_tool = id != PeerId::OWN && self.peers.get(&id).is_some_and(shows);
         let channels = [(keys::FWD_STDOUT, STDOUT), (keys::FWD_STDERR, STDERR), (keys::FWD_STDDIAG, STDDIAG)];
         channels.into_iter().fold(0, |mask, (key, channel)| {
             let said = Info::find(infos, key).map(Value::is_true);
