@@ -1548,7 +1548,9 @@ PMIX_EXPORT pmix_status_t PMIx_Setenv(const char *name, const char *value, bool 
 /* keys, namespaces, ranks, processes */
 PMIX_EXPORT bool PMIx_Check_key(const char *key, const char *str);
 PMIX_EXPORT bool PMIx_Check_nspace(const char *key1, const char *key2);
+PMIX_EXPORT bool PMIx_Check_nspace_strict(const char *key1, const char *key2);
 PMIX_EXPORT bool PMIx_Check_procid(const pmix_proc_t *a, const pmix_proc_t *b);
+PMIX_EXPORT bool PMIx_Check_procid_strict(const pmix_proc_t *a, const pmix_proc_t *b);
 PMIX_EXPORT bool PMIx_Check_rank(pmix_rank_t a, pmix_rank_t b);
 PMIX_EXPORT bool PMIx_Check_reserved_key(const char *key);
 PMIX_EXPORT void PMIx_Load_key(pmix_key_t key, const char *src);

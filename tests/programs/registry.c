@@ -11,6 +11,8 @@
  *   deregister NSPACE              forgets the namespace
  *   resources INFOS, withdraw INFOS
  *                                  PMIx_server_register_resources, PMIx_server_deregister_resources
+ *   session ID INFOS, end-session ID
+ *                                  PMIx_server_register_session, PMIx_server_deregister_session
  *   attributes FUNCTION NAME ...   PMIx_Register_attributes
  *   deliver NSPACE RANK TEXT       output of a process, on its standard output: answers with the status
  *   log KEY TEXT INFOS             PMIx_Log of the host itself
@@ -32,6 +34,7 @@
 #define PROGRAM "registry"
 #include "script.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -204,6 +207,29 @@ static void change_resources(pmix_status_t (*change)(pmix_info_t *, size_t, pmix
     end_answer(status == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : status);
 }
 
+/* The headers that this is compiled with may be older than these functions. */
+static void register_session(void)
+{
+    pmix_status_t (*register_)(uint32_t, pmix_info_t *, size_t, pmix_op_cbfunc_t, void *) =
+        (__typeof__(register_)) dlsym(RTLD_DEFAULT, "PMIx_server_register_session");
+    uint32_t id = (uint32_t) strtoul(next_word(), NULL, 10);
+    infos_t infos = next_infos();
+    pmix_status_t status = register_ == NULL ? PMIX_ERR_NOT_SUPPORTED : register_(id, infos.items, infos.count, NULL, NULL);
+    free_infos(&infos);
+    end_answer(status);
+}
+
+static void deregister_session(void)
+{
+    void (*deregister)(uint32_t, pmix_op_cbfunc_t, void *) =
+        (__typeof__(deregister)) dlsym(RTLD_DEFAULT, "PMIx_server_deregister_session");
+    uint32_t id = (uint32_t) strtoul(next_word(), NULL, 10);
+    if (deregister != NULL) {
+        deregister(id, NULL, NULL);
+    }
+    end_answer(deregister == NULL ? PMIX_ERR_NOT_SUPPORTED : PMIX_SUCCESS);
+}
+
 static void register_attributes(void)
 {
     char *function = next_word(), **names = NULL;
@@ -346,6 +372,10 @@ int main(int argc, char **argv)
             change_resources(PMIx_server_register_resources);
         } else if (strcmp(what, "withdraw") == 0) {
             change_resources(PMIx_server_deregister_resources);
+        } else if (strcmp(what, "session") == 0) {
+            register_session();
+        } else if (strcmp(what, "end-session") == 0) {
+            deregister_session();
         } else if (strcmp(what, "attributes") == 0) {
             register_attributes();
         } else if (strcmp(what, "deliver") == 0) {

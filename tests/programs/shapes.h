@@ -71,6 +71,7 @@ static const struct {
     { "PMIx_Argv_split_with_empty", "- s0" }, { "PMIx_Byte_object_construct", "- x" },
     { "PMIx_Byte_object_destruct", "- x" }, { "PMIx_Byte_object_free", "- xn" }, { "PMIx_Byte_object_load", "- xxn" },
     { "PMIx_Check_key", "- ss" }, { "PMIx_Check_nspace", "- ss" }, { "PMIx_Check_procid", "- pp" },
+    { "PMIx_Check_nspace_strict", "- ss" }, { "PMIx_Check_procid_strict", "- pp" },
     { "PMIx_Check_reserved_key", "- s" }, { "PMIx_Coord_construct", "- x" }, { "PMIx_Coord_destruct", "- x" },
     { "PMIx_Coord_free", "- xn" }, { "PMIx_Cpuset_construct", "- x" }, { "PMIx_Cpuset_free", "- xn" },
     { "PMIx_Data_array_construct", "- xnt" }, { "PMIx_Data_array_free", "- x" }, { "PMIx_Data_array_init", "- xt" },
@@ -116,6 +117,7 @@ static const struct {
     { "PMIx_Value_free", "- xn" }, { "PMIx_Value_get_number", "s VXt" }, { "PMIx_Value_get_size", "s VO" },
     { "PMIx_Value_true", "- x" }, { "PMIx_Xfer_procid", "- pp" }, { "PMIx_generate_regex2", "s SinO" },
     { "PMIx_parse_regex2", "s XinO" }, { "PMIx_server_IOF_flow_control", "s P00infd" },
+    { "PMIx_server_register_session", "s 0Infd" }, { "PMIx_server_deregister_session", "- 0fd" },
     { "PMIx_server_collect_job_info", "s PnB" }, { "PMIx_server_generate_cpuset", "s SX" },
     { "PMIx_tool_set_server_module", "s X" },    /* without pointers */
     { "PMIx_Commit", "s " }, { "PMIx_Heartbeat", "- " }, { "PMIx_Initialized", "s " }, { "PMIx_Progress", "- " },

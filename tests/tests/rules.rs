@@ -363,6 +363,39 @@ fn data_registered_for_all_jobs_is_read_from_each() {
 }
 
 #[test]
+fn sessions_are_described_apart_from_their_jobs() {
+    told(&format!(
+        "
+        session 7 pmix.univ.size uint32 64 site.own string session
+        // The first description counts; the largest number is no session.
+        session 7 pmix.univ.size uint32 1
+        session 4294967295 pmix.univ.size uint32 1 => status -27
+        register early 1 pmix.nmap string node0 pmix.pmap string 0 pmix.session.id uint32 7
+        register other 1 pmix.nmap string node0 pmix.pmap string 0 pmix.session.id uint32 8
+        client early 0
+        client other 0
+        rank early 0
+        get early 4294967294 pmix.univ.size {OPTIONAL} pmix.ssn.info bool 1 => uint32 64 status 0
+        get early 4294967294 site.own {OPTIONAL} pmix.ssn.info bool 1 => string session status 0
+        end
+        rank other 0
+        get other 4294967294 site.own {OPTIONAL} pmix.ssn.info bool 1 => {NOT_FOUND}
+        end
+        // A session outlives its last job.
+        deregister early
+        session 8 site.own string late
+        register late 1 pmix.nmap string node0 pmix.pmap string 0 pmix.session.id uint32 7
+        get late 4294967294 site.own pmix.ssn.info bool 1 => string session status 0
+        get other 4294967294 site.own pmix.ssn.info bool 1 => string late status 0
+        end-session 7
+        end-session 9
+        get late 4294967294 site.own {OPTIONAL} pmix.ssn.info bool 1 => {NOT_FOUND}
+        get other 4294967294 site.own pmix.ssn.info bool 1 => string late status 0
+        "
+    ));
+}
+
+#[test]
 fn supported_attributes_can_be_queried() {
     told(
         "

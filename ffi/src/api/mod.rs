@@ -23,10 +23,12 @@ pub mod query;
 pub mod resources;
 pub mod security;
 pub mod server;
+pub mod sessions;
 pub mod spawn;
 pub mod strings;
 pub mod tool;
 pub mod topology;
+pub mod version;
 
 use std::ffi::c_char;
 
@@ -73,10 +75,12 @@ mod listed {
     use super::resources::*;
     use super::security::*;
     use super::server::*;
+    use super::sessions::*;
     use super::spawn::*;
     use super::strings::*;
     use super::tool::*;
     use super::topology::*;
+    use super::version::*;
     use crate::types::*;
 
     include!("exports.rs");

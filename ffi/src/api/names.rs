@@ -100,6 +100,11 @@ fn nspaces_match(one: &[u8], other: &[u8]) -> bool {
     one.is_empty() || other.is_empty() || one == other
 }
 
+/// Whether both are the same namespace; an empty name is none.
+fn is_same_nspace(one: &[u8], other: &[u8]) -> bool {
+    !one.is_empty() && one == other
+}
+
 entry! {
     /// `PMIx_Load_key`: fills a key.
     fn PMIx_Load_key(to: *mut c_char, src: *const c_char) {
@@ -129,6 +134,12 @@ entry! {
     fn PMIx_Check_nspace(key1: *const c_char, key2: *const c_char) -> bool {
         // SAFETY: each is NULL, or has a NUL or all its bytes.
         unsafe { nspaces_match(nspace(key1), nspace(key2)) }
+    }
+
+    /// `PMIx_Check_nspace_strict`: whether two namespaces are the same. An empty one is no namespace's.
+    fn PMIx_Check_nspace_strict(key1: *const c_char, key2: *const c_char) -> bool {
+        // SAFETY: each is NULL, or has a NUL or all its bytes.
+        unsafe { is_same_nspace(nspace(key1), nspace(key2)) }
     }
 
     /// `PMIx_Nspace_invalid`: whether there is no name.
@@ -181,6 +192,16 @@ entry! {
         // SAFETY: neither is NULL, hence both are initialised processes.
         let (one, other) = unsafe { (parts(a), parts(b)) };
         nspaces_match(one.0, other.0) && ranks_match(one.1, other.1)
+    }
+
+    /// `PMIx_Check_procid_strict`: whether two names are the same. A wildcard rank is the same as another one, and as no other rank.
+    fn PMIx_Check_procid_strict(a: *const pmix_proc_t, b: *const pmix_proc_t) -> bool {
+        if a.is_null() || b.is_null() {
+            return false;
+        }
+        // SAFETY: neither is NULL, hence both are initialised processes.
+        let (one, other) = unsafe { (parts(a), parts(b)) };
+        is_same_nspace(one.0, other.0) && one.1 == other.1
     }
 
     /// `PMIx_Procid_invalid`: whether this names no process.
@@ -248,6 +269,24 @@ mod tests {
         assert!(same(&raw const any, &raw const one));
         assert!(!same(&raw const foreign, &raw const one));
         assert!(!same(std::ptr::null(), &raw const one) && same(std::ptr::null(), std::ptr::null()));
+    }
+
+    #[test]
+    fn strict_comparisons_know_no_wildcards() {
+        let (one, other, all) = (loaded(c"job", 1), loaded(c"job", 2), loaded(c"job", Rank::WILDCARD.0));
+        let (any, again, none) = (loaded(c"", 1), loaded(c"job", 1), std::ptr::null());
+        // SAFETY: processes on the stack, or NULL.
+        let same = |a: *const pmix_proc_t, b: *const pmix_proc_t| unsafe { PMIx_Check_procid_strict(a, b) };
+        assert!(same(&raw const one, &raw const again) && same(&raw const all, &raw const all));
+        for unlike in [&raw const other, &raw const all, &raw const any, none] {
+            assert!(!same(&raw const one, unlike) && !same(unlike, &raw const one));
+        }
+        assert!(!same(&raw const any, &raw const any) && !same(none, none));
+        // SAFETY: string literals, or NULL.
+        let names = |a: *const c_char, b: *const c_char| unsafe { PMIx_Check_nspace_strict(a, b) };
+        let (job, empty, null) = (c"job".as_ptr(), c"".as_ptr(), std::ptr::null());
+        assert!(names(job, job) && !names(job, c"jo".as_ptr()));
+        assert!(![empty, null].iter().any(|name| names(*name, job) || names(job, *name) || names(*name, *name)));
     }
 
     #[test]

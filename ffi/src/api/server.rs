@@ -393,7 +393,7 @@ unsafe fn set_name(name: *const c_char) -> Result<CString> {
 }
 
 /// Ends a function without a status: only the callback tells its caller of a failure.
-fn finish(started: Result<Status>, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void) {
+pub(super) fn finish(started: Result<Status>, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void) {
     match started {
         Ok(Status::SUCCESS) => {}
         Ok(status) | Err(status) => Callback::new(cbfunc, cbdata).call(status),

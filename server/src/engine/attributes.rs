@@ -195,6 +195,8 @@ const SERVER: Functions = functions! {
     PMIx_server_deregister_client: [],
     PMIx_server_register_resources: [],
     PMIx_server_deregister_resources: [],
+    PMIx_server_register_session: [],
+    PMIx_server_deregister_session: [],
     PMIx_server_setup_fork: [],
     PMIx_server_dmodex_request: [],
     PMIx_server_setup_application: [SETUP_APP_ENVARS, SETUP_APP_ALL, PROGRAMMING_MODEL, PERSONALITY],

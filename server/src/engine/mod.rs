@@ -181,6 +181,8 @@ pub(crate) struct Engine {
     psets: query::ProcessSets,
     /// Values that all jobs have.
     resources: Values,
+    /// Values of the sessions that the host has registered apart from jobs.
+    sessions: HashMap<u32, Values>,
     host_attributes: attributes::HostAttributes,
     groups: groups::Groups,
     outputs_of_procs: output::Outputs,
@@ -244,6 +246,7 @@ impl Engine {
             events: EventCache::default(),
             psets: query::ProcessSets::new(),
             resources: Values::new(),
+            sessions: HashMap::new(),
             host_attributes: attributes::HostAttributes::new(),
             groups: groups::Groups::new(),
             outputs_of_procs: output::Outputs::default(),

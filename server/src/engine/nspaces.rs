@@ -339,7 +339,7 @@ impl Engine {
             state.complete = true;
             let sessions: Vec<u32> = state.job.sessions().collect();
             self.take_resources(&plan.nspace);
-            sessions.into_iter().for_each(|id| self.share_session(id, &plan.nspace));
+            sessions.into_iter().for_each(|id| self.share_session(id, Some(&plan.nspace)));
             self.publish_job(&plan.nspace);
         }
         self.connect_spawned(&plan.nspace);
@@ -381,14 +381,16 @@ impl Engine {
         }
     }
 
-    /// Gives each job of a session the values of the session from all its jobs' registrations; those of `newest` come last.
-    fn share_session(&mut self, id: u32, newest: &Nspace) {
-        let mut names: Vec<&Nspace> = self.nspaces.keys().filter(|name| *name != newest).collect();
+    /// Gives each job of a session the values of the session: from all its jobs' registrations, those of `newest` after the others,
+    /// and from its own.
+    pub(super) fn share_session(&mut self, id: u32, newest: Option<&Nspace>) {
+        let mut names: Vec<&Nspace> = self.nspaces.keys().filter(|name| Some(*name) != newest).collect();
         names.sort_unstable();
         let mut all = Values::new();
-        for state in names.into_iter().chain([newest]).filter_map(|name| self.nspaces.get(name)) {
+        for state in names.into_iter().chain(newest).filter_map(|name| self.nspaces.get(name)) {
             all.extend(state.job.said_of_session(id).map(|(key, value)| (key.clone(), value.clone())));
         }
+        all.extend(self.sessions.get(&id).into_iter().flatten().map(|(key, value)| (key.clone(), value.clone())));
         let mut changed = Vec::new();
         for (nspace, state) in &mut self.nspaces {
             if state.job.session_id() == Some(id)
@@ -398,15 +400,17 @@ impl Engine {
                 changed.push(nspace.clone());
             }
         }
-        changed.iter().filter(|nspace| *nspace != newest).for_each(|nspace| self.publish_job(nspace));
+        changed.iter().filter(|nspace| Some(*nspace) != newest).for_each(|nspace| self.publish_job(nspace));
     }
 
-    /// A value of a session, from whichever job's registration
-    /// that `reader` may read of.
+    /// A value of a session, from whichever job's registration that `reader` may read of; or from the session's own, if the
+    /// reader may read of a job that is in it.
     pub(super) fn of_session(&self, id: u32, key: &Key, reader: &Actor) -> Option<&Value> {
-        let jobs = self.nspaces.iter().filter(|(nspace, _)| self.sees(&reader.proc, reader.user, nspace));
-        let mut said = jobs.flat_map(|(_, state)| state.job.said_of_session(id));
-        said.find(|(name, _)| *name == key).map(|(_, value)| value)
+        let seen = || self.nspaces.iter().filter(|(nspace, _)| self.sees(&reader.proc, reader.user, nspace));
+        let mut said = seen().flat_map(|(_, state)| state.job.said_of_session(id));
+        let of_job = said.find(|(name, _)| *name == key).map(|(_, value)| value);
+        let is_in_it = || seen().any(|(_, state)| state.job.session_id() == Some(id));
+        of_job.or_else(|| self.sessions.get(&id)?.get(key).filter(|_| is_in_it()))
     }
 
     /// Makes the namespace's directory and socket as soon as it has data and local readers. The user of the first

@@ -1,7 +1,8 @@
-//! Registrations of the host that do not belong to one job: values of all jobs, and supported attributes. And the export of job
+//! Registrations of the host that do not belong to one job: values of all jobs and of sessions, and supported attributes. And the export of job
 //! data for other servers.
 
 use std::collections::BTreeSet;
+use std::collections::hash_map::Entry;
 use std::ffi::CString;
 use std::sync::Arc;
 
@@ -17,6 +18,9 @@ use super::{EXCHANGE, Engine};
 const OF_GROUPS: [&str; 5] =
     [keys::GROUP_INFO, keys::GROUP_INFO_ARRAY, keys::GROUP_ENDPT_DATA, keys::GROUP_CONTEXT_ID, keys::GROUP_JOB_INFO];
 
+/// What released libraries write for a session that has no number.
+const NO_SESSION: u32 = u32::MAX;
+
 impl Engine {
     /// Adds these values to all jobs, present and later ones.
     pub fn register_resources(&mut self, infos: Vec<Info>) -> Status {
@@ -30,6 +34,29 @@ impl Engine {
     pub fn deregister_resources(&mut self, infos: &[Info]) -> Status {
         self.resources.retain(|key, _| !infos.iter().any(|info| info.key == *key));
         self.share_resources();
+        Status::SUCCESS
+    }
+
+    /// Adds these values to all jobs of a session, present and later ones. The first registration of a session counts.
+    pub fn register_session(&mut self, session: u32, infos: Vec<Info>) -> Status {
+        if session == NO_SESSION {
+            return Status::ERR_BAD_PARAM;
+        }
+        if let Entry::Vacant(entry) = self.sessions.entry(session) {
+            entry.insert(infos.into_iter().map(|info| (info.key, info.value)).collect());
+            self.share_session(session, None);
+        }
+        Status::SUCCESS
+    }
+
+    /// Takes them away again.
+    pub fn deregister_session(&mut self, session: u32) -> Status {
+        if session == NO_SESSION {
+            return Status::ERR_BAD_PARAM;
+        }
+        if self.sessions.remove(&session).is_some() {
+            self.share_session(session, None);
+        }
         Status::SUCCESS
     }
 

@@ -94,6 +94,17 @@ impl Server {
         self.operate(done, |engine| engine.deregister_resources(infos))
     }
 
+    /// Registers values of a session, for the jobs that are in it or will be. Of a session that is registered already nothing
+    /// changes.
+    pub fn register_session(&self, session: u32, infos: Vec<Info>, done: Option<OpDone>) -> Status {
+        self.operate(done, |engine| engine.register_session(session, infos))
+    }
+
+    /// Removes what [`Server::register_session`] registered; the session's jobs stay.
+    pub fn deregister_session(&self, session: u32, done: Option<OpDone>) -> Status {
+        self.operate(done, |engine| engine.deregister_session(session))
+    }
+
     /// Registers the attributes that the host supports in a function, for queries.
     ///
     /// # Errors

@@ -1,0 +1,90 @@
+//! Which library this is.
+//!
+//! PRRTE's daemons need functions of the stock library that no header declares. In their processes both libraries are loaded, this
+//! one first (`ffi/facade.sh`). PRRTE compares the release that `PMIx_Get_version` names with that of the headers which it was
+//! compiled with, and does not start if they differ. So there the answer is the stock library's.
+
+use std::ffi::{CStr, c_char};
+use std::mem::transmute;
+use std::sync::OnceLock;
+
+use super::c_text;
+use crate::entry::entry;
+
+/// What `PMIx_Get_version` answers where the stock library is not loaded as well.
+///
+/// The form is that of the stock library, because programs parse it: Open MPI's component refuses a string whose first
+/// character is below `3` (a letter is above), and others look for the word `OpenPMIx` and read the release behind it.
+/// The release is the one whose interface this is. The part behind `repo rev` tells us from the stock library, so that
+/// nobody compares that one with itself.
+const VERSION: &CStr = match CStr::from_bytes_with_nul(
+    concat!(
+        "OpenPMIx 4.2.2, repo rev: pmix-dstore-",
+        env!("CARGO_PKG_VERSION"),
+        " (PMIx Standard: 4.2, Stable ABI: 0.0, Provisional ABI: 0.0)\0"
+    )
+    .as_bytes(),
+) {
+    Ok(version) => version,
+    Err(_) => c"",
+};
+
+/// A constant text for C code.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct Text(*const c_char);
+
+// SAFETY: the pointer leads to a constant, and nothing writes through it.
+unsafe impl Sync for Text {}
+
+/// `const char *pmix_dstore_version`: the version of this library, whatever `PMIx_Get_version` answers. No other library exports this
+/// name, by which `pmixctl prrte` recognises this one.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals)]
+pub static pmix_dstore_version: Text = Text(VERSION.as_ptr());
+
+/// The name under which the facade needs the stock library.
+const STOCK: &CStr = c"libpmix-stock.so";
+
+/// The stock library's version, where it is loaded beside this one.
+fn stock_version() -> Option<&'static CStr> {
+    // SAFETY: constant strings. RTLD_NOLOAD loads nothing, and the handle keeps what is loaded there for good.
+    let function = unsafe {
+        let stock = libc::dlopen(STOCK.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+        if stock.is_null() {
+            return None;
+        }
+        libc::dlsym(stock, c"PMIx_Get_version".as_ptr())
+    };
+    if function.is_null() || function == PMIx_Get_version as *mut _ {
+        return None;
+    }
+    // SAFETY: what a PMIx library exports under this name has this type in all releases, and needs no initialisation.
+    let version = unsafe { transmute::<*mut libc::c_void, unsafe extern "C" fn() -> *const c_char>(function)() };
+    // SAFETY: the function answers NULL or a text that stays.
+    (!version.is_null()).then(|| unsafe { CStr::from_ptr(version) })
+}
+
+entry! {
+    /// `PMIx_Get_version`: which library this is; in a process that has the stock library, too, that one's answer.
+    fn PMIx_Get_version() -> *const c_char {
+        static ANSWER: OnceLock<&CStr> = OnceLock::new();
+        c_text(ANSWER.get_or_init(|| stock_version().unwrap_or(VERSION)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_passes_the_hosts_checks() {
+        let version = VERSION.to_bytes();
+        assert!(version[0] >= b'3');
+        assert!(version.starts_with(b"OpenPMIx 4.2.2"));
+        assert!(version.windows(11).any(|part| part == b"pmix-dstore"));
+        // SAFETY: it answers a constant text.
+        let answer = unsafe { CStr::from_ptr(PMIx_Get_version()) };
+        assert_eq!(answer, VERSION, "without a stock library in this process");
+    }
+}
