@@ -7,7 +7,7 @@
 #   make test-slurm           of these the ones under Slurm, likewise
 #   make test-slurm-fence     hundreds of MPI jobs on four nodes with Slurm's default fences; PMIX_TEST_JOBS=100 of each pair of libraries
 #   make test-apps            LAMMPS, HPCC and other programs of Debian's under mpirun, for which it installs 41 MB of packages
-#   make test-openmpi5 ROOT=DIR   ranks under the Open MPI 5 of another Debian release, whose root DIR is or becomes
+#   make test-openmpi5 ROOT=DIR   ranks and daemons of Open MPI 5 in another Debian release, whose root DIR is or becomes; RELEASE=sid has 6
 #   make bench                what calls, wire-up, fences and large jobs cost beside the stock library, and the targets, as text, JSON and a
 #                             plot in target/bench; BENCH_ARGS="--rounds 9 --full"
 #   make bench-engine         what the store costs without the C interface: building, attaching, looking up, maps (criterion)
@@ -96,7 +96,7 @@ test-apps: deps-apps build
 .PHONY: test-openmpi5
 test-openmpi5: deps-test build
 	tests/openmpi5/root.sh $(or $(ROOT),$(error ROOT names the directory)) $(or $(RELEASE),trixie)
-	$(call tested,PMIX_TEST_OPENMPI5=$(abspath $(ROOT)) $(CARGO) test -p pmix-tests --test openmpi5)
+	$(call tested,PMIX_TEST_OPENMPI$(if $(filter sid,$(RELEASE)),6,5)=$(abspath $(ROOT)) $(CARGO) test -p pmix-tests --test openmpi5)
 
 .PHONY: bench
 bench: deps-test build
@@ -137,7 +137,8 @@ generate: deps-build
 fuzz:
 	.ci/fuzz $(or $(FUZZ_SECONDS),60)
 
-# libpmix.so is the name that Slurm's plugin opens and that the linker looks for.
+# libpmix.so is the name that Slurm's plugin opens and that the linker looks for. lib/prrte is for PRRTE's daemons (ffi/facade.sh); where the
+# stock library is not there yet, pmixctl says how its link is made later.
 .PHONY: install
 install: build
 	install -d $(root)/lib/pkgconfig $(root)/include $(root)/bin
@@ -147,7 +148,11 @@ install: build
 	sed 's|@PREFIX@|$(abspath $(PREFIX))|g' ffi/pmix.pc.in > $(root)/lib/pkgconfig/pmix.pc
 	chmod 644 $(root)/lib/pkgconfig/pmix.pc
 	install -m 755 $(release)/pmixrun $(release)/pmixctl $(root)/bin/
+	install -d $(root)/lib/prrte
+	ffi/facade.sh $(root)/lib/prrte/libpmix.so.2
+	ln -sfn ../libpmix.so.2 $(root)/lib/prrte/libpmix-dstore.so
 	strip --strip-debug $(root)/lib/libpmix.so.2 $(root)/bin/pmixrun $(root)/bin/pmixctl
+	$(root)/bin/pmixctl prrte --link || true
 
 # What is needed to build, to run MPI programs, for the tests, and for those of test-apps; each list holds the one before.
 .PHONY: deps deps-build deps-check deps-run deps-test deps-apps

@@ -4,7 +4,7 @@
 #   tests/openmpi5/enter.sh ROOT PROJECT LIBRARY PROGRAMS COMMAND [ARGS...]
 #
 # There /dev, /proc, /sys and /tmp are those of outside, and the file LIBRARY is /mnt/lib/libpmix.so.2, PROJECT /mnt/project
-# and PROGRAMS /mnt/bin. All mounts are in a namespace of the command's own and go with it; nothing of ROOT itself is
+# and PROGRAMS /mnt/bin. /mnt/lib/prrte is as `make install` makes it, if PROGRAMS holds facade.so and pmixctl. All mounts are in a namespace of the command's own and go with it; nothing of ROOT itself is
 # written to. Needs root.
 set -euo pipefail
 
@@ -23,6 +23,12 @@ mount --bind "$project" "$root/mnt/project"
 touch "$root/mnt/lib/libpmix.so.2"
 mount --bind "$library" "$root/mnt/lib/libpmix.so.2"
 mount --bind "$programs" "$root/mnt/bin"
+if [ -e "$programs/facade.so" ]; then
+    mkdir "$root/mnt/lib/prrte"
+    cp "$programs/facade.so" "$root/mnt/lib/prrte/libpmix.so.2"
+    ln -s ../libpmix.so.2 "$root/mnt/lib/prrte/libpmix-dstore.so"
+    chroot "$root" /mnt/bin/pmixctl prrte --link --directory /mnt/lib/prrte >/dev/null
+fi
 # mpirun of Open MPI 5 has other variables for the user root; its TCP component is to take the one network that is there
 # for sure, and the rest is as on any machine with more processes than processors.
 export PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1 LC_ALL=C HOME=/root

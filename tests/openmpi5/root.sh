@@ -27,6 +27,7 @@ unshare --mount --propagation private -- sh -euc '
     mount --rbind /dev "$1/dev"
     mount -t proc proc "$1/proc"
     export DEBIAN_FRONTEND=noninteractive LC_ALL=C
-    chroot "$1" apt-get update
+    # A mirror may serve a list of sid that is older than its date allows.
+    chroot "$1" apt-get -o Acquire::Check-Valid-Until=false update
     chroot "$1" apt-get install -y --no-install-recommends openmpi-bin libopenmpi-dev gcc libc6-dev
     chroot "$1" apt-get clean' sh "$root"

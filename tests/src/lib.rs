@@ -9,7 +9,7 @@
 //! * [`Run`]: a command with a deadline, after which its whole process group is killed; [`release_of`]: a program's release.
 //! * [`beside_host`]: a script that runs beside a host's ranks, as tools do.
 //! * [`Pair`]: the library of the server and the library of the ranks.
-//! * [`Root`]: another Debian release in a directory, with Open MPI 5.
+//! * [`Root`]: another Debian release in a directory, with Open MPI 5 or 6.
 //! * [`Cluster`]: a private Slurm on several nodes.
 //! * [`WaitingJob`]: a job under our launcher whose ranks wait while a test attacks their server.
 //! * [`peers`]: raw connections to a server that can send any bytes.

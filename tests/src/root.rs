@@ -1,10 +1,11 @@
 //! Another Debian release in a directory, with its own Open MPI.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use crate::build::once;
-use crate::{Library, Run, Traces, repository};
+use crate::build::{once, pmixrun};
+use crate::{Library, Pair, Run, Traces, repository};
 
 /// A root directory that `tests/openmpi5/root.sh` has made.
 #[derive(Clone, Debug)]
@@ -14,39 +15,64 @@ pub struct Root {
 }
 
 impl Root {
+    /// The directory with the facade, for PRRTE's daemons.
+    pub const FACADE: &'static str = "/mnt/lib/prrte";
     /// The root's program `mpi` with our library, as words of a command.
     pub const WITH_OURS: &'static str = "env LD_LIBRARY_PATH=/mnt/lib /mnt/bin/mpi";
     /// The root's program `mpi` with the library of that release.
-    pub const WITH_THEIRS: &'static str = "/mnt/bin/mpi";
+    pub const WITH_THEIRS: &'static str = "env -u LD_LIBRARY_PATH /mnt/bin/mpi";
 
-    /// The root that `PMIX_TEST_OPENMPI5` names, with the program `mpi` compiled there.
+    /// The roots that `PMIX_TEST_OPENMPI5` and `PMIX_TEST_OPENMPI6` name, with the program `mpi` compiled there.
     ///
     /// # Errors
     /// The missing part, as a word of [`left_out`](crate::left_out), and the reason as text.
     ///
     /// # Panics
     /// If the program does not compile.
-    pub fn named() -> Result<Root, (&'static str, &'static str)> {
-        let named = std::env::var_os("PMIX_TEST_OPENMPI5");
-        let path: PathBuf = named.ok_or(("openmpi5", "PMIX_TEST_OPENMPI5 names no directory"))?.into();
+    pub fn named() -> Result<Vec<Root>, (&'static str, &'static str)> {
+        let named = |release| Some((release, PathBuf::from(std::env::var_os(format!("PMIX_TEST_OPENMPI{release}"))?)));
+        let named: Vec<_> = [5, 6].into_iter().filter_map(named).collect();
+        if named.is_empty() {
+            return Err(("openmpi5", "PMIX_TEST_OPENMPI5 and PMIX_TEST_OPENMPI6 name no directory"));
+        }
         if !nix::unistd::geteuid().is_root() {
             return Err(("root", "entering another root directory takes root"));
         }
-        let programs = once("openmpi5", |directory| {
-            fs::create_dir_all(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+        Ok(named.into_iter().map(|(release, path)| Root::with_programs(release, path)).collect())
+    }
+
+    fn with_programs(release: u32, path: PathBuf) -> Root {
+        let programs = once(&format!("openmpi{release}"), |directory| {
+            let said = |error| panic!("{}: {error}", directory.display());
+            fs::create_dir_all(directory).unwrap_or_else(said);
+            let mut facade = Command::new(repository().join("ffi/facade.sh"));
+            assert!(facade.arg(directory.join("facade.so")).status().is_ok_and(|status| status.success()));
+            fs::copy(pmixrun().with_file_name("pmixctl"), directory.join("pmixctl")).map(drop).unwrap_or_else(said);
             let root = Root { path: path.clone(), programs: directory.to_owned() };
             let compile = "mpicc -O1 -g -Wall /mnt/project/tests/programs/mpi.c -o /mnt/bin/mpi";
             root.enter().args(compile).succeed();
         });
-        Ok(Root { path, programs })
+        Root { path, programs }
     }
 
-    /// `mpirun` of that release, for any number of ranks.
-    pub fn mpirun(&self, traces: &Traces) -> Run {
-        self.enter().traced(traces).args("mpirun --oversubscribe")
+    /// The directory itself.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
-    /// A command that runs its further arguments in a chroot of the directory, in which our library is in `/mnt/lib`.
+    /// `mpirun` of that release for any number of ranks, with the library of the pair's server in its daemons.
+    pub fn mpirun(&self, traces: &Traces, pair: Pair) -> Run {
+        let run = self.enter().traced(traces);
+        let run = if pair.server.is_ours() { run.args(&format!("env LD_LIBRARY_PATH={}", Root::FACADE)) } else { run };
+        run.args("mpirun --oversubscribe")
+    }
+
+    /// The program `mpi` there with the library of the pair's ranks, as words of a command.
+    pub fn program(pair: Pair) -> &'static str {
+        if pair.ranks.is_ours() { Root::WITH_OURS } else { Root::WITH_THEIRS }
+    }
+
+    /// A command that runs its further arguments in a chroot of the directory, where our library is in `/mnt/lib`.
     pub fn enter(&self) -> Run {
         let run = Run::new(repository().join("tests/openmpi5/enter.sh"), Library::Stock);
         run.arg(&self.path).arg(repository()).arg(Library::ours().file()).arg(&self.programs)

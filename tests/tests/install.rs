@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use pmix_tests::{pmixrun, repository};
+use pmix_tests::{Library, pmixrun, repository};
 
 /// Runs a command that must succeed; returns its output.
 fn said(command: &mut Command) -> String {
@@ -31,8 +31,18 @@ fn a_program_finds_the_installed_library_by_pkg_config() {
     said(install.arg(format!("PREFIX={}", prefix.display())).arg(format!("release={}", built.display())));
     assert_eq!(names(&prefix.join("include")), names(&repository().join("ffi/include")));
     assert_eq!(names(&prefix.join("bin")), ["pmixctl", "pmixrun"].map(str::to_owned).into());
-    assert_eq!(names(&prefix.join("lib")), ["libpmix.so", "libpmix.so.2", "pkgconfig"].map(str::to_owned).into());
+    let files = ["libpmix.so", "libpmix.so.2", "pkgconfig", "prrte"].map(str::to_owned);
+    assert_eq!(names(&prefix.join("lib")), files.into());
     assert_eq!(fs::read_link(prefix.join("lib/libpmix.so")).expect("a link"), Path::new("libpmix.so.2"));
+
+    // The facade for PRRTE's daemons, and the stock library of this machine behind it.
+    let facade = prefix.join("lib/prrte");
+    let stock = Library::Stock.file();
+    let files = ["libpmix-dstore.so", "libpmix-stock.so", "libpmix.so.2"].map(str::to_owned);
+    assert_eq!(names(&facade), files.into());
+    assert_eq!(facade.join("libpmix-stock.so").canonicalize().expect("a file"), stock);
+    let checked = said(Command::new(prefix.join("bin/pmixctl")).arg("prrte").arg(&stock));
+    assert!(checked.contains(&format!("good: LD_LIBRARY_PATH={} gives both", facade.display())), "{checked}");
 
     let pkg_config = |question: &[&str]| {
         let mut command = Command::new("pkg-config");
@@ -57,4 +67,8 @@ fn a_program_finds_the_installed_library_by_pkg_config() {
     assert!(version.contains("pmix-dstore"), "{version}");
     let needed = said(Command::new("readelf").arg("-d").arg(&program));
     assert!(needed.contains("[libpmix.so.2]"), "{needed}");
+    // In a process with both libraries the version is the stock library's, and what else is called is this one's.
+    let joined = said(Command::new(&program).env("LD_LIBRARY_PATH", &facade));
+    assert!(joined.contains("OpenPMIx 4.2.2") && !joined.contains("pmix-dstore"), "{joined}");
+    assert_ne!(joined, version);
 }

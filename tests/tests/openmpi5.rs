@@ -1,77 +1,128 @@
-//! Open MPI 5 with its PRRTE, from another Debian release in a directory that `PMIX_TEST_OPENMPI5` names. Its mpirun
-//! serves with the stock library of that release; the ranks have ours.
+//! Open MPI 5 and 6 with their PRRTE, from other Debian releases in directories that `PMIX_TEST_OPENMPI5` and `PMIX_TEST_OPENMPI6`
+//! name: our library in daemons and ranks, in one of them, and what the installation makes for it.
 //!
-//! `make test-openmpi5 ROOT=DIRECTORY` runs only these, and makes the directory if it does not exist. `docs/interop.md`
-//! has the results.
+//! `make test-openmpi5 ROOT=DIRECTORY` runs these alone, and makes the directory where it is not there; `RELEASE=sid` for Open MPI 6.
+//! `docs/openmpi.md` has what was found.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use pmix_tests::foreign::{self, PRRTE_STANDS};
 use pmix_tests::{Ended, Library, Pair, Root, Run, Traces, left_out, times};
 
-/// The server has the release's library, the ranks have ours.
-const PAIR: fn() -> Pair = || Pair { server: Library::Stock, ranks: Library::ours() };
 /// An abort takes a second or two.
 const STANDS_AFTER: Duration = Duration::from_secs(30);
 
-/// Runs a test if there is such a directory, and reports it as left out otherwise.
-fn with_root(test: impl Fn(&Root)) {
+/// Runs a test in each root that is named, and reports it as left out if none is.
+fn with_roots(test: impl Fn(&Root)) {
     match Root::named() {
-        Ok(root) => test(&root),
+        Ok(roots) => roots.iter().for_each(test),
         Err((what, reason)) => left_out(what, reason),
     }
 }
 
-/// A job of `size` ranks with our library.
-fn job(root: &Root, traces: &Traces, size: usize, args: &str) -> Run {
-    root.mpirun(traces).args(&format!("-np {size}")).args(Root::WITH_OURS).args(args)
+/// Runs a test in each root with our library in daemons and ranks, in the daemons, and in the ranks.
+fn on_all_sides(test: impl Fn(&Root, Pair)) {
+    with_roots(|root| Pair::all().into_iter().for_each(|pair| test(root, pair)));
 }
 
-/// Runs a job, and asserts that it succeeds, has `count` processes that all have our library, and leaves nothing.
-fn runs_well(root: &Root, size: usize, args: &str, count: usize) {
+/// A job of `size` ranks.
+fn job(root: &Root, pair: Pair, traces: &Traces, size: usize, args: &str) -> Run {
+    root.mpirun(traces, pair).args(&format!("-np {size}")).args(Root::program(pair)).args(args)
+}
+
+/// Runs a job, and asserts that it succeeds, has `count` processes, and leaves nothing.
+fn runs_well(root: &Root, pair: Pair, size: usize, args: &str, count: usize) {
     let traces = Traces::begin();
-    let ended = job(root, &traces, size, args).run();
-    assert_well(&ended, count, count);
+    let ended = job(root, pair, &traces, size, args).run();
+    assert_well(pair, &ended, count);
     traces.assert_none_left(&ended);
 }
 
-/// Asserts that a job of `count` processes succeeded, and that `ours` of them and no daemon had our library.
-fn assert_well(ended: &Ended, count: usize, ours: usize) {
-    assert_eq!((ended.code(), ended.stderr.as_str()), (0, ""), "{ended}");
-    assert_eq!(ended.count(" done"), count, "{ended}");
-    assert_eq!(ended.count("FAIL"), 0, "{ended}");
+/// Asserts that a job of `count` processes ended well and said nothing else, and which library they and their daemon had.
+fn assert_well(pair: Pair, ended: &Ended, count: usize) {
+    assert_eq!((ended.code(), ended.stderr.as_str()), (0, ""), "{pair}: {ended}");
+    assert_eq!(ended.count(" done"), count, "{pair}: {ended}");
+    assert_eq!(ended.count("FAIL"), 0, "{pair}: {ended}");
+    assert_mapped(pair, ended, count, count);
+}
+
+/// Asserts that a job is of `count` processes, that `ours` of them had our library where its ranks have it, and that all their daemons
+/// had it where the server has it.
+fn assert_mapped(pair: Pair, ended: &Ended, count: usize, ours: usize) {
     let identity = Library::ours().identity();
-    assert_eq!(ended.count(&format!(": library {identity} daemon ")), ours, "{ended}");
-    assert_eq!(ended.count(&format!(" daemon {identity}")), 0, "{ended}");
+    let expected = |is_ours: bool, count| if is_ours { count } else { 0 };
+    assert_eq!(ended.count(": library "), count, "{pair}: {ended}");
+    let in_ranks = expected(pair.ranks.is_ours(), ours);
+    assert_eq!(ended.count(&format!(": library {identity} daemon ")), in_ranks, "{pair}: {ended}");
+    let in_daemons = expected(pair.server.is_ours(), count);
+    assert_eq!(ended.count(&format!(" daemon {identity} offers pmix-dstore,")), in_daemons, "{pair}: {ended}");
 }
 
-/// Runs a job of two ranks that fails, and asserts that it ends with this status and reason.
-fn fails(root: &Root, args: &str, code: i32, reason: &str) {
-    let traces = Traces::begin();
-    let ended = job(root, &traces, 2, args).run();
-    assert_eq!(ended.code(), code, "{ended}");
-    assert!(ended.stderr.contains(reason), "{ended}");
-    assert!(!ended.stderr.contains("failed inside the library"), "{ended}");
-    traces.assert_none_left(&ended);
+/// Runs a job of two ranks that fails on each side, and asserts that it ends with this status and says why.
+fn fails(args: &str, code: i32, reason: &str) {
+    on_all_sides(|root, pair| {
+        let traces = Traces::begin();
+        let ended = job(root, pair, &traces, 2, args).run();
+        assert_eq!(ended.code(), code, "{pair}: {ended}");
+        assert!(ended.stderr.contains(reason), "{pair}: {ended}");
+        assert!(!ended.stderr.contains("failed inside the library"), "{pair}: {ended}");
+        traces.assert_none_left(&ended);
+    });
 }
 
 #[test]
 fn collectives() {
-    with_root(|root| {
-        for size in times(vec![2, 8], vec![2, 8, 32]) {
-            runs_well(root, size, "collectives", size);
+    on_all_sides(|root, pair| {
+        for size in [1, 2, 8, 32] {
+            runs_well(root, pair, size, "collectives", size);
         }
     });
 }
 
 #[test]
+fn one_variable_gives_daemons_and_ranks_our_library() {
+    with_roots(|root| {
+        let [both, ..] = Pair::all();
+        let traces = Traces::begin();
+        let ended = root.mpirun(&traces, both).args("-np 4 /mnt/bin/mpi collectives").run();
+        assert_well(both, &ended, 4);
+        traces.assert_none_left(&ended);
+    });
+}
+
+#[test]
+fn several_applications_in_one_job() {
+    on_all_sides(|root, pair| {
+        // PRRTE 3.0.8 crashes on more than one application if its daemons have the stock library.
+        if !pair.server.is_ours() {
+            return;
+        }
+        let traces = Traces::begin();
+        let mut run = root.mpirun(&traces, pair);
+        for (number, size) in [2, 1, 3].into_iter().enumerate() {
+            run = if number > 0 { run.arg(":") } else { run };
+            run = run.args(&format!("-np {size}")).args(Root::program(pair)).args("apps 3");
+        }
+        let ended = run.run();
+        assert_well(pair, &ended, 6);
+        for (application, size) in [(0, 2), (1, 1), (2, 3)] {
+            assert_eq!(ended.count(&format!("is of application {application} of 3")), size, "{ended}");
+        }
+        traces.assert_none_left(&ended);
+    });
+}
+
+#[test]
 fn values_that_are_asked_for_before_they_are_put() {
-    with_root(|root| {
+    on_all_sides(|root, pair| {
         for _ in 0..times(2, 20) {
             let traces = Traces::begin();
-            let run = root.mpirun(&traces).args("--mca pmix_base_async_modex 1 -np 8").args(Root::WITH_OURS);
+            let run = root.mpirun(&traces, pair).args("--mca pmix_base_async_modex 1 -np 8").args(Root::program(pair));
             let ended = run.arg("collectives").run();
-            assert_well(&ended, 8, 8);
+            assert_well(pair, &ended, 8);
             traces.assert_none_left(&ended);
         }
     });
@@ -79,64 +130,221 @@ fn values_that_are_asked_for_before_they_are_put() {
 
 #[test]
 fn a_job_of_both_libraries() {
-    with_root(|root| {
+    on_all_sides(|root, pair| {
+        if !pair.ranks.is_ours() {
+            return;
+        }
         let traces = Traces::begin();
         // Every other rank has the library of the release. The stock server keeps one store for the whole job.
         let (ours, theirs) = (Root::WITH_OURS, Root::WITH_THEIRS);
+        let store = if pair.server.is_ours() { "" } else { "export PMIX_MCA_gds=hash;" };
         let script = format!(
-            "export PMIX_MCA_gds=hash; case $PMIX_RANK in *[02468]) exec {ours} collectives;; *) exec {theirs} collectives;; esac"
+            "{store} case $PMIX_RANK in *[02468]) exec {ours} collectives;; *) exec {theirs} collectives;; esac"
         );
-        let ended = root.mpirun(&traces).args("-np 4 sh -c").arg(script).run();
-        assert_well(&ended, 4, 2);
+        let ended = root.mpirun(&traces, pair).args("-np 4 sh -c").arg(script).run();
+        assert_eq!((ended.code(), ended.stderr.as_str(), ended.count(" done")), (0, "", 4), "{pair}: {ended}");
+        assert_mapped(pair, &ended, 4, 2);
         traces.assert_none_left(&ended);
     });
 }
 
 #[test]
 fn spawned_children() {
-    with_root(|root| {
-        runs_well(root, 2, "spawn 2 3", 2 + 3 * 2);
-        runs_well(root, 4, "spawn 4 1", 4 + 4);
+    on_all_sides(|root, pair| {
+        for (size, args, count) in [(2, "spawn 2 3", 2 + 3 * 2), (4, "spawn 4 1", 4 + 4)] {
+            let traces = Traces::begin();
+            let ended = job(root, pair, &traces, size, args).run();
+            assert_eq!((ended.code(), ended.stderr.as_str(), ended.count(" done")), (0, "", count), "{pair}: {ended}");
+            assert_eq!(ended.count("FAIL"), 0, "{pair}: {ended}");
+            traces.assert_none_left(&ended);
+        }
+    });
+}
+
+#[test]
+fn children_of_two_kinds() {
+    on_all_sides(|root, pair| {
+        // As for several applications.
+        if pair.server.is_ours() {
+            let traces = Traces::begin();
+            let ended = job(root, pair, &traces, 2, "spawn-multiple").run();
+            assert_eq!((ended.code(), ended.stderr.as_str(), ended.count(" done")), (0, "", 2 + 3), "{pair}: {ended}");
+            assert_eq!(ended.count("FAIL"), 0, "{pair}: {ended}");
+            traces.assert_none_left(&ended);
+        }
     });
 }
 
 #[test]
 fn halves_of_a_job_that_meet_by_a_published_name() {
-    with_root(|root| {
-        runs_well(root, times(4, 16), "rendezvous", times(4, 16));
-        runs_well(root, 2, "unpublish", 2);
+    on_all_sides(|root, pair| {
+        runs_well(root, pair, times(4, 16), "rendezvous", times(4, 16));
+        runs_well(root, pair, 2, "unpublish", 2);
     });
 }
 
 #[test]
 fn a_process_without_a_launcher() {
-    with_root(|root| {
+    with_roots(|root| {
         let traces = Traces::begin();
         // Open MPI itself leaves its session directory, with the stock library, too.
         let ended = root.enter().traced(&traces).args(Root::WITH_OURS).arg("hello").run();
-        assert_well(&ended, 1, 1);
+        let [_, _, ranks] = Pair::all();
+        assert_well(ranks, &ended, 1);
+    });
+}
+
+#[test]
+fn programs_without_mpi() {
+    on_all_sides(|root, pair| {
+        let traces = Traces::begin();
+        let ended = root.mpirun(&traces, pair).args("-np 4 echo hello").run();
+        assert_eq!((ended.code(), ended.stderr.as_str(), ended.count("hello")), (0, "", 4), "{pair}: {ended}");
+        traces.assert_none_left(&ended);
     });
 }
 
 #[test]
 fn ranks_that_fail() {
-    with_root(|root| {
-        fails(root, "exit 3", 3, "exited with non-zero status");
-        fails(root, "exit 0", 1, "exited without calling \"finalize\"");
-        fails(root, "crash", 139, "signal 11 (Segmentation fault)");
-        fails(root, "early 4", 4, "exited with non-zero status");
-    });
+    fails("exit 3", 3, "exited with non-zero status");
+    fails("exit 0", 1, "exited without calling \"finalize\"");
+    fails("crash", 139, "signal 11 (Segmentation fault)");
+    fails("early 4", 4, "exited with non-zero status");
 }
 
 #[test]
 fn a_rank_that_aborts() {
-    with_root(|root| {
-        let (_, ended) = foreign::despite(PAIR(), &[PRRTE_STANDS], || {
+    on_all_sides(|root, pair| {
+        let (_, ended) = foreign::despite(pair, &[PRRTE_STANDS], || {
             let traces = Traces::begin();
-            let run = job(root, &traces, 4, "abort 7").deadline(STANDS_AFTER);
+            let run = job(root, pair, &traces, 4, "abort 7").deadline(STANDS_AFTER);
             (traces, run.attempt())
         });
-        assert_eq!(ended.code(), 7, "{ended}");
-        assert!(ended.stderr.contains("MPI_ABORT was invoked on rank 1"), "{ended}");
+        assert_eq!(ended.code(), 7, "{pair}: {ended}");
+        assert!(ended.stderr.contains("MPI_ABORT was invoked on rank 1"), "{pair}: {ended}");
+    });
+}
+
+// ---- the installation ----------------------------------------------------------------------------------------------------------
+
+/// The PMIx names in the dynamic symbols of a file that `nm` lists with this option.
+fn names(option: &str, file: &PathBuf) -> BTreeSet<String> {
+    let listed = Command::new("nm").args(["-D", option]).arg(file).output().expect("nm of binutils");
+    assert!(listed.status.success(), "{}: {}", file.display(), String::from_utf8_lossy(&listed.stderr));
+    let names = String::from_utf8_lossy(&listed.stdout);
+    names.lines().filter_map(|line| line.split_whitespace().last()).map(str::to_owned).collect()
+}
+
+/// What the stock library alone has would be called there, where nothing is initialised.
+#[test]
+fn no_public_function_of_the_releases_is_missing() {
+    with_roots(|root| {
+        let ours = names("--defined-only", &Library::ours().file());
+        let stock = root.path().join("usr/lib/x86_64-linux-gnu/pmix2/lib/libpmix.so.2");
+        let theirs = names("--defined-only", &stock);
+        let missing: Vec<_> = theirs.difference(&ours).filter(|name| name.starts_with("PMIx_")).collect();
+        assert!(theirs.contains("PMIx_Init") && missing.is_empty(), "{missing:?}");
+    });
+}
+
+#[test]
+fn the_check_finds_nothing_missing_for_prrte() {
+    with_roots(|root| {
+        let ended = root.enter().args("/mnt/bin/pmixctl prrte").arg("--directory").arg(Root::FACADE).succeed();
+        assert!(ended.stdout.contains("stock library: /usr/lib/x86_64-linux-gnu/pmix2/lib/libpmix.so.2."), "{ended}");
+        assert_eq!((ended.count("libprrte.so."), ended.count(", 0 of neither")), (1, 1), "{ended}");
+        assert_eq!(ended.count("good: "), 1, "{ended}");
+        // The tools of the release that need more than both have are named.
+        let told =
+            root.enter().args("/mnt/bin/pmixctl prrte --json --directory /mnt/lib/prrte /usr/bin/prte").succeed();
+        assert!(told.stdout.contains("\"problems\": []"), "{told}");
+    });
+}
+
+#[test]
+fn ranks_say_which_library_serves_them() {
+    with_roots(|root| {
+        let [both, _, ranks] = Pair::all();
+        for (pair, answer, code) in [(both, ": this library", 0), (ranks, ": the stock library", 1)] {
+            let traces = Traces::begin();
+            let ended = root.mpirun(&traces, pair).args("-np 2 /mnt/bin/pmixctl server").run();
+            assert_eq!((ended.count(answer), ended.code()), (2, code), "{ended}");
+            traces.assert_none_left(&ended);
+        }
+    });
+}
+
+/// Runs a script in a root, with a directory `$1` of its own in which it makes `lib/prrte` for a copy of the stock library there.
+fn with_own_facade(root: &Root, script: &str) -> (Traces, Ended) {
+    const BEGIN: &str = r#"
+        dir=$1 stock=$1/stock/libpmix.so.2 real=$(readlink -f /usr/lib/x86_64-linux-gnu/pmix2/lib/libpmix.so.2)
+        mkdir -p "$dir/lib/prrte" "$dir/stock"
+        ln -s /mnt/lib/libpmix.so.2 "$dir/lib/libpmix.so.2"
+        cp /mnt/bin/facade.so "$dir/lib/prrte/libpmix.so.2"
+        ln -s ../libpmix.so.2 "$dir/lib/prrte/libpmix-dstore.so"
+        install() { cp "$real" "$dir/stock/libpmix.so.2.$1" && ln -sfn "libpmix.so.2.$1" "$stock"; }
+        link() { /mnt/bin/pmixctl prrte --link --directory "$dir/lib/prrte" "$@"; }
+        check() { /mnt/bin/pmixctl prrte --directory "$dir/lib/prrte"; }
+        job() { LD_LIBRARY_PATH=$dir/lib/prrte mpirun --oversubscribe -np 2 -x LD_LIBRARY_PATH=/mnt/lib "$@"; }
+    "#;
+    let traces = Traces::begin();
+    let run = root.enter().traced(&traces).args("sh -euc").arg(format!("{BEGIN}\n{script}")).arg("facade");
+    let ended = run.arg(traces.own()).run();
+    (traces, ended)
+}
+
+#[test]
+fn the_stock_library_can_be_upgraded() {
+    with_roots(|root| {
+        let script = r#"
+            install 1 && link --stock "$stock" && job /mnt/bin/mpi collectives
+            install 2 && rm "$dir/stock/libpmix.so.2.1" && check && job /mnt/bin/mpi collectives
+        "#;
+        let (traces, ended) = with_own_facade(root, script);
+        assert_eq!((ended.code(), ended.stderr.as_str()), (0, ""), "{ended}");
+        assert_eq!((ended.count("rank 0 done"), ended.count("stock/libpmix.so.2.2")), (2, 1), "{ended}");
+        traces.assert_none_left(&ended);
+    });
+}
+
+#[test]
+fn a_stock_library_that_is_removed_is_told_of_in_one_line() {
+    with_roots(|root| {
+        let script = r#"
+            install 1 && link --stock "$stock" >/dev/null && rm -r "$dir/stock"
+            check | grep problem: | grep -v "neither library" || true
+            status=0; job true || status=$?
+            exit "$status"
+        "#;
+        let (traces, ended) = with_own_facade(root, script);
+        assert_eq!(ended.code(), 127, "{ended}");
+        let wanted = "prrte/libpmix-stock.so: a link that leads nowhere";
+        assert_eq!((ended.stdout.lines().count(), ended.count(wanted)), (1, 1), "{ended}");
+        let said: Vec<_> = ended.stderr.lines().collect();
+        assert!(
+            matches!(said[..], [line] if line.contains("libpmix-stock.so: cannot open shared object file")),
+            "{ended}"
+        );
+        traces.assert_none_left(&ended);
+    });
+}
+
+/// The file of the stock package is this library, as under a bind mount or an administrator's link.
+#[test]
+fn the_switch_to_our_library_is_no_stock_library() {
+    with_roots(|root| {
+        let script = r#"
+            mount --bind /mnt/lib/libpmix.so.2 "$real"
+            status=0; link || status=$?
+            umount "$real"
+            link && check >/dev/null && job /mnt/bin/mpi collectives
+            exit "$status"
+        "#;
+        let (traces, ended) = with_own_facade(root, script);
+        assert_eq!((ended.code(), ended.count("rank 1 done")), (1, 1), "{ended}");
+        let said: Vec<_> = ended.stderr.lines().collect();
+        let wanted = "it leads to this project's library, not to the stock one; later: pmixctl prrte --link";
+        assert!(matches!(said[..], [line] if line.contains(wanted)), "{ended}");
+        traces.assert_none_left(&ended);
     });
 }

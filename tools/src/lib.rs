@@ -1,9 +1,10 @@
 //! Command-line tools of the PMIx library.
 //!
 //! * [`run`]: `pmixrun` starts the ranks of a job on one node and hosts their server, for use without a resource manager.
-//! * `pmixctl` (`src/bin/pmixctl.rs`) prints segments and directories of a namespace with [`pmix_dstore::segment`]; it modifies
-//!   nothing.
+//! * `pmixctl` (`src/bin/pmixctl.rs`) prints segments and directories of a namespace with [`pmix_dstore::segment`]; and makes and
+//!   checks the link to the stock library that PRRTE's daemons need ([`prrte`]).
 
+pub mod prrte;
 pub mod run;
 
 /// The allocator with a reserve for small allocations; large ones may fail.

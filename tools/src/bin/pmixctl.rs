@@ -1,4 +1,5 @@
-//! Inspects the files of the PMIx library: segments, contact files, directories of dead launchers. Never modifies anything.
+//! Inspects the files of the PMIx library: segments, contact files, directories of dead launchers; and the directory for PRRTE's daemons,
+//! where it makes one link. It modifies nothing else.
 
 #![forbid(unsafe_code)]
 
@@ -8,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use pmix_dstore::segment::{InspectOptions, Report, inspect_directory, inspect_segment, layout_text};
+use pmix_tools::prrte::{self, Check};
 
 const HELP: &str = "\
 pmixctl inspect [--json] [--rows N | --all] FILE|DIRECTORY...
@@ -18,6 +20,15 @@ pmixctl inspect [--json] [--rows N | --all] FILE|DIRECTORY...
     --all     list all values, and all their bytes
 pmixctl layout
     Prints the layout of segments and directory pages as this program has it.
+pmixctl prrte [--json] [--directory DIRECTORY] [FILE...]
+    Checks whether PRRTE's daemons can have this library: whether it and the stock library,
+    to which DIRECTORY leads (lib/prrte beside this program's directory), have all PMIx names
+    that the programs and libraries FILE need; without FILE, this system's libprrte.
+pmixctl prrte --link [--directory DIRECTORY] [--stock FILE]
+    Makes the link to the stock library there: FILE, or that of this system's package.
+pmixctl server
+    Run as a rank: prints the host, and whether the server of the rank is this library.
+    mpirun --map-by ppr:1:node pmixctl server
 
 Exit status: 0 nothing wrong found, 1 damage found or nothing to read, 2 wrong usage.
 ";
@@ -27,6 +38,9 @@ enum Command {
     Help,
     Layout,
     Inspect { paths: Vec<PathBuf>, json: bool, options: InspectOptions },
+    Prrte { files: Vec<PathBuf>, directory: PathBuf, json: bool },
+    LinkStock { directory: PathBuf, stock: Option<PathBuf> },
+    Server,
 }
 
 fn main() -> ExitCode {
@@ -41,6 +55,9 @@ fn main() -> ExitCode {
         Command::Help => print(HELP),
         Command::Layout => print(&layout_text()),
         Command::Inspect { paths, json, options } => inspect(&paths, json, &options),
+        Command::Prrte { files, directory, json } => check_prrte(files, &directory, json),
+        Command::LinkStock { directory, stock } => link_stock(&directory, stock.as_deref()),
+        Command::Server => server(),
     }
 }
 
@@ -48,11 +65,14 @@ fn parse(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error> {
     use lexopt::prelude::{Long, Short, Value, ValueExt};
 
     let mut words: Vec<OsString> = Vec::new();
-    let mut json = false;
+    let (mut json, mut is_link, mut directory, mut stock) = (false, false, None, None);
     let mut options = InspectOptions::default();
     while let Some(argument) = parser.next()? {
         match argument {
             Long("json") => json = true,
+            Long("link") => is_link = true,
+            Long("directory") => directory = Some(PathBuf::from(parser.value()?)),
+            Long("stock") => stock = Some(PathBuf::from(parser.value()?)),
             Long("rows") => options.rows_max = parser.value()?.parse()?,
             Long("all") => options = InspectOptions { rows_max: u32::MAX, bytes_max: usize::MAX },
             Short('h') | Long("help") => return Ok(Command::Help),
@@ -70,9 +90,59 @@ fn parse(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error> {
             }
             Ok(Command::Inspect { paths, json, options })
         }
+        Some(word) if word == "prrte" => {
+            let directory = directory.map_or_else(installed, Ok)?;
+            let files = words.map(PathBuf::from).collect();
+            Ok(if is_link {
+                Command::LinkStock { directory, stock }
+            } else {
+                Command::Prrte { files, directory, json }
+            })
+        }
+        Some(word) if word == "server" => Ok(Command::Server),
         Some(word) => Err(format!("unknown command {}", word.display()).into()),
         None => Err("a command is needed".into()),
     }
+}
+
+/// The directory of the installation that this program is of.
+fn installed() -> Result<PathBuf, String> {
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let prefix = own.parent().and_then(Path::parent).ok_or("this program is in no prefix: --directory")?;
+    Ok(prefix.join("lib/prrte"))
+}
+
+fn check_prrte(mut files: Vec<PathBuf>, directory: &Path, json: bool) -> ExitCode {
+    if files.is_empty() {
+        files = prrte::libraries_of_prrte();
+    }
+    let check = Check::of(directory, &files);
+    let text = if json { format!("{:#}\n", check.json()) } else { check.text() };
+    if print(&text) == ExitCode::SUCCESS && check.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn link_stock(directory: &Path, stock: Option<&Path>) -> ExitCode {
+    match prrte::link_stock(directory, stock) {
+        Ok(stock) => print(&format!("{}: leads to {}\n", directory.display(), stock.display())),
+        Err(reason) => {
+            let directory = directory.display();
+            eprintln!("pmixctl: {reason}; later: pmixctl prrte --link --directory {directory} [--stock FILE]");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Says by the environment of this rank which library its server is.
+fn server() -> ExitCode {
+    let host = nix::unistd::gethostname().unwrap_or_default();
+    let stores = std::env::var("PMIX_GDS_MODULE").unwrap_or_default();
+    let has_server = std::env::var_os("PMIX_RANK").is_some();
+    let (library, status) = match (has_server, stores.starts_with("pmix-dstore")) {
+        (false, _) => ("none: this is no rank", ExitCode::FAILURE),
+        (true, true) => ("this library", ExitCode::SUCCESS),
+        (true, false) => ("the stock library", ExitCode::FAILURE),
+    };
+    if print(&format!("{}: {library}\n", host.display())) == ExitCode::SUCCESS { status } else { ExitCode::FAILURE }
 }
 
 fn inspect(paths: &[PathBuf], json: bool, options: &InspectOptions) -> ExitCode {
