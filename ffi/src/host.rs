@@ -111,8 +111,8 @@ struct UpcallArgs(#[allow(dead_code, reason = "kept for its Drop")] Arc<dyn Any 
 /// The arguments of upcalls that have not been answered, by the number of the upcall.
 static ARGUMENTS: Registry<UpcallArgs> = Registry::new();
 
-/// The data of log upcalls, which have no number of their own.
-static LOGS: Registry<UpcallArgs> = Registry::new();
+/// The arguments of upcalls that have no number of their own: of logs, and of clients that connect.
+static UNNUMBERED: Registry<UpcallArgs> = Registry::new();
 
 /// Keys as an array of C strings.
 struct CKeys(*mut *mut c_char);
@@ -158,11 +158,19 @@ impl Host for CHost {
         };
         let object = ptr::with_exposed_provenance_mut(object);
         if let Some(function) = slots.client_connected2 {
-            // A host may call back before it returns, later, or never. Only its return value counts.
-            // SAFETY: the host put the function into this slot; its arguments live until it returns.
-            return Status(unsafe {
-                function(proc.as_ptr(), object, infos.as_ptr(), infos.len(), Some(ignored_done), ptr::null_mut())
+            // A host may call back before it returns, or later. Only its return value counts. PRRTE 5.0 reads the infos after it has
+            // returned, until it calls back.
+            let args = Arc::new((proc, infos));
+            let number = UNNUMBERED.keep(UpcallArgs(args.clone()));
+            let ((proc, infos), cbdata) = (&*args, to_cbdata(number));
+            // SAFETY: the host put the function into this slot; its arguments live until it calls back.
+            let status = Status(unsafe {
+                function(proc.as_ptr(), object, infos.as_ptr(), infos.len(), Some(unnumbered_done), cbdata)
             });
+            if status != Status::SUCCESS {
+                drop(UNNUMBERED.take(number));
+            }
+            return status;
         }
         match slots.client_connected {
             // As in released servers, there is no callback, and the return value is the answer.
@@ -336,23 +344,24 @@ impl Host for CHost {
             Ok(arguments) => Arc::new(arguments),
             Err(status) => return status,
         };
-        let number = LOGS.keep(UpcallArgs(args.clone()));
+        let number = UNNUMBERED.keep(UpcallArgs(args.clone()));
         let cbdata = to_cbdata(number);
         let (proc, data, directives) = &*args;
         let (data, ndata, directives, ndirs) = (data.as_ptr(), data.len(), directives.as_ptr(), directives.len());
         if let Some(function) = log2 {
             // SAFETY: the host put the function into this slot; its arguments live until it calls back.
-            let status =
-                Status(unsafe { function(proc.as_ptr(), data, ndata, directives, ndirs, Some(log_done), cbdata) });
+            let status = Status(unsafe {
+                function(proc.as_ptr(), data, ndata, directives, ndirs, Some(unnumbered_done), cbdata)
+            });
             if status != Status::SUCCESS {
-                drop(LOGS.take(number));
+                drop(UNNUMBERED.take(number));
                 return status;
             }
             return Status::OPERATION_SUCCEEDED;
         }
         if let Some(function) = log {
             // SAFETY: the host put the function into this slot; its arguments live until it calls back.
-            unsafe { function(proc.as_ptr(), data, ndata, directives, ndirs, Some(log_done), cbdata) }
+            unsafe { function(proc.as_ptr(), data, ndata, directives, ndirs, Some(unnumbered_done), cbdata) }
         }
         Status::OPERATION_SUCCEEDED
     }
@@ -562,10 +571,8 @@ unsafe extern "C" fn op_done(status: pmix_status_t, cbdata: *mut c_void) {
     guard_call("a host's answer", || answer(cbdata, Status(status)));
 }
 
-unsafe extern "C" fn ignored_done(_status: pmix_status_t, _cbdata: *mut c_void) {}
-
-unsafe extern "C" fn log_done(_status: pmix_status_t, cbdata: *mut c_void) {
-    guard_call("a host's answer to a log", || drop(LOGS.take(from_cbdata(cbdata))));
+unsafe extern "C" fn unnumbered_done(_status: pmix_status_t, cbdata: *mut c_void) {
+    guard_call("a host's answer to a log or a connection", || drop(UNNUMBERED.take(from_cbdata(cbdata))));
 }
 
 /// Memory of the host. The host is told when the library does not need it any more.

@@ -77,6 +77,38 @@ fn connection_is_answered_by_the_return_value_alone() {
     assert_eq!(both.client_connected(&proc(7), 0x50, &infos), Status::ERR_NO_PERMISSIONS);
 }
 
+/// What the upcall below was called with: the infos' address, the callback and its data.
+static CONNECTED: Mutex<Option<(usize, usize, usize)>> = Mutex::new(None);
+
+/// PRRTE 5.0 reads them in a thread of its own, after it has returned.
+#[test]
+fn infos_of_a_connection_stay_until_the_callback() {
+    unsafe extern "C" fn connected2(
+        _proc: *const pmix_proc_t,
+        _object: *mut c_void,
+        info: *mut pmix_info_t,
+        _ninfo: usize,
+        cbfunc: Option<pmix_op_cbfunc_t>,
+        cbdata: *mut c_void,
+    ) -> pmix_status_t {
+        let function = cbfunc.unwrap() as usize;
+        *CONNECTED.lock() = Some((info.expose_provenance(), function, cbdata.addr()));
+        0
+    }
+    let host = host(|module| module.client_connected2 = Some(connected2));
+    let infos = [Info::new("k", Value::String(Some(c"kept".into())))];
+    assert_eq!(host.client_connected(&proc(7), 0, &infos), Status::SUCCESS);
+    let (info, function, cbdata) = CONNECTED.lock().take().unwrap();
+    // SAFETY: the infos stay until the callback, which is of the type it was passed as.
+    unsafe {
+        let info: *const pmix_info_t = ptr::with_exposed_provenance(info);
+        assert_eq!(pmix_info_t::read(info).unwrap(), infos[0]);
+        let done: pmix_op_cbfunc_t = std::mem::transmute(function);
+        done(0, ptr::without_provenance_mut(cbdata));
+        done(0, ptr::without_provenance_mut(cbdata));
+    }
+}
+
 /// What the lookup below was called with: the keys' address, the callback and its data.
 static LATER: Mutex<Option<(usize, usize, usize)>> = Mutex::new(None);
 

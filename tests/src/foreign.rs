@@ -42,7 +42,10 @@ pub const MPIRUN_LOCKS_UP: Fault = Fault {
 /// ranks).
 pub const PRRTE_STANDS: Fault = Fault {
     name: "PRRTE stands still, without ranks",
-    is_met: |outcome| outcome.as_ref().is_err_and(|hung| !hung.is_running("/mnt/bin/mpi")),
+    is_met: |outcome| {
+        // The words of prterun are those of its ranks, too.
+        outcome.as_ref().is_err_and(|hung| !hung.is_running("/mnt/bin/mpi") || hung.waits_for_itself("prterun"))
+    },
     per_mille: 150,
 };
 
