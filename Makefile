@@ -8,6 +8,7 @@
 #   make test-slurm-fence     hundreds of MPI jobs on four nodes with Slurm's default fences; PMIX_TEST_JOBS=100 of each pair of libraries
 #   make test-apps            LAMMPS, HPCC and other programs of Debian's under mpirun, for which it installs 41 MB of packages
 #   make test-openmpi5 ROOT=DIR   ranks and daemons of Open MPI 5 in another Debian release, whose root DIR is or becomes; RELEASE=sid has 6
+#   make test-in-root ROOT=DIR    the tests under Slurm, TESTS="slurm slurm_fence", inside the root of another Debian release
 #   make bench                what calls, wire-up, fences and large jobs cost beside the stock library, and the targets, as text, JSON and a
 #                             plot in target/bench; BENCH_ARGS="--rounds 9 --full"
 #   make bench-engine         what the store costs without the C interface: building, attaching, looking up, maps (criterion)
@@ -48,6 +49,9 @@ build: deps-build
 .PHONY: demo
 demo: deps-run build
 	.ci/demo $(release)
+
+# The variable that names the program by which cargo starts test programs.
+runner = CARGO_TARGET_$(shell rustc -vV | sed -n 's/^host: //p' | tr a-z- A-Z_)_RUNNER
 
 # $(call tested,COMMAND): runs tests, and lists in the end what was left out and what had more than one try.
 tested = .ci/tested $(abspath $(target))/left-out env PMIX_TEST_RELEASE=$(abspath $(release)) $(1)
@@ -97,6 +101,15 @@ test-apps: deps-apps build
 test-openmpi5: deps-test build
 	tests/openmpi5/root.sh $(or $(ROOT),$(error ROOT names the directory)) $(or $(RELEASE),trixie)
 	$(call tested,PMIX_TEST_OPENMPI$(if $(filter sid,$(RELEASE)),6,5)=$(abspath $(ROOT)) $(CARGO) test -p pmix-tests --test openmpi5)
+
+# Test programs are built here and run there: cargo starts each by the runner. Slurm's plugin of Debian 13 is a part of slurm-wlm.
+.PHONY: test-in-root
+test-in-root: deps-test build
+	tests/openmpi5/root.sh $(or $(ROOT),$(error ROOT names the directory)) $(or $(RELEASE),trixie) \
+	    slurm-wlm munge iproute2 strace procps pkg-config libpmix-dev g++
+	$(CARGO) build -p pmix-ffi -p pmix-tools
+	$(call tested,$(runner)='$(abspath tests/openmpi5/inside.sh) $(abspath $(ROOT))' $(CARGO) test -p pmix-tests \
+	    $(foreach test,$(or $(TESTS),slurm slurm_fence),--test $(test)) -- --test-threads=2)
 
 .PHONY: bench
 bench: deps-test build

@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
 # Makes a root directory with another Debian release and its Open MPI.
 #
-#   tests/openmpi5/root.sh DIRECTORY [RELEASE]     RELEASE is trixie where it is not named
+#   tests/openmpi5/root.sh DIRECTORY [RELEASE [PACKAGE...]]     RELEASE is trixie if not named; packages beside Open MPI and a compiler
 #
 # Needs root, debootstrap and a Debian archive: MIRROR, or the one that this machine's apt uses. A directory that holds such
 # a root already is left as it is.
 set -euo pipefail
 
-root=${1:?usage: $0 DIRECTORY [RELEASE]}
+root=${1:?usage: $0 DIRECTORY [RELEASE [PACKAGE...]]}
 release=${2:-trixie}
+packages=(openmpi-bin libopenmpi-dev gcc libc6-dev "${@:3}")
 mirror=${MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -v security | head -n 1)}
 
-if [ -x "$root/usr/bin/mpirun" ] && [ -x "$root/usr/bin/mpicc" ]; then
+if chroot "$root" dpkg-query --show "${packages[@]}" >/dev/null 2>&1; then
     exit 0
 fi
 if [ "$(id -u)" -ne 0 ] || ! command -v debootstrap >/dev/null; then
@@ -29,5 +30,7 @@ unshare --mount --propagation private -- sh -euc '
     export DEBIAN_FRONTEND=noninteractive LC_ALL=C
     # A mirror may serve a list of sid that is older than its date allows.
     chroot "$1" apt-get -o Acquire::Check-Valid-Until=false update
-    chroot "$1" apt-get install -y --no-install-recommends openmpi-bin libopenmpi-dev gcc libc6-dev
-    chroot "$1" apt-get clean' sh "$root"
+    root=$1
+    shift
+    chroot "$root" apt-get install -y --no-install-recommends "$@"
+    chroot "$root" apt-get clean' sh "$root" "${packages[@]}"

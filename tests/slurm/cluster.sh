@@ -60,11 +60,14 @@ ln -s "$dir"/stock/* "$dir/opened"
 if [ -n "$lib" ]; then
     ln -sfn "$lib/libpmix.so" "$dir/opened/libpmix.so"
 fi
-mount --bind "$dir/opened" "$stock"
+# The plugin of Slurm 22.05 opens libpmix.so there, that of 24.11 libpmix.so.2.
+ln -sfn libpmix.so "$dir/opened/libpmix.so.2"
 for ((i = 0; i < nodes; i++)); do
     mkdir "$dir/opened.n$i"
     ln -s "$dir"/opened/* "$dir/opened.n$i"
+    ln -sfn libpmix.so "$dir/opened.n$i/libpmix.so.2"
 done
+mount --bind "$dir/opened" "$stock"
 
 mkdir -m 755 "$dir/munge"
 head -c 1024 /dev/urandom >"$dir/munge/key"

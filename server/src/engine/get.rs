@@ -434,7 +434,7 @@ impl Engine {
     /// The result of a Get of a value that is not here: it may still be committed, or be at another node.
     fn of_absent(&self, present: &PresentGet<'_>) -> Outcome {
         let PresentGet { peer, state, proc, get, at_once, .. } = *present;
-        if at_once {
+        if at_once && !self.awaits_first_commit(present) {
             return NOT_FOUND;
         }
         match state.clients.get(&proc.rank) {
@@ -445,7 +445,7 @@ impl Engine {
             Some(_) if get.key.as_ref().is_some_and(|key| state.remote.get(proc.rank, key.as_bytes()).is_some()) => {
                 NOT_FOUND
             }
-            Some(client) if client.committed => Outcome::Wait(Some(LATE_KEY_WAIT), Status::ERR_NOT_FOUND),
+            Some(client) if client.committed || at_once => Outcome::Wait(Some(LATE_KEY_WAIT), Status::ERR_NOT_FOUND),
             Some(_) => Outcome::Wait(None, Status::ERR_NOT_FOUND),
             None if state.has_left(proc.rank) => NOT_FOUND,
             None if state.complete && proc.rank.0 >= state.job.size() => NOT_FOUND,
@@ -453,6 +453,16 @@ impl Engine {
             None if state.complete && self.runs_here(state, proc.rank) => Outcome::Wait(None, Status::ERR_NOT_FOUND),
             None => Outcome::Ask,
         }
+    }
+
+    /// Whether a Get with `PMIX_IMMEDIATE` waits, for a short time, since its rank is a local one that has not committed yet.
+    ///
+    /// With asynchronous modex Open MPI 5 reads its neighbours' keys in this way before they commit. It takes "not found" for a
+    /// neighbour without shared memory, and the job hangs. The attribute forbids only a request to the host.
+    fn awaits_first_commit(&self, present: &PresentGet<'_>) -> bool {
+        let PresentGet { state, proc, get, options, .. } = *present;
+        let is_allowed = options.flags.immediate() && !options.flags.optional() && get.peer != PeerId::OWN;
+        is_allowed && get.key.is_some() && state.clients.get(&proc.rank).is_some_and(|client| !client.committed)
     }
 
     /// A value that the host registered: of the job, or of a session that is not the job's, of which `reader` asks.

@@ -543,7 +543,7 @@ fn a_job_without_a_user_has_nothing_of_a_guest() {
         );
         assert!(state.ledger.directory().is_some());
         bench.let_in(PeerId(400), next(0), ANN);
-        bench.ask_as(PeerId(400), value_of(next(0).nspace, vec![Info::new(keys::IMMEDIATE, Value::Bool(true))]));
+        bench.ask_as(PeerId(400), value_of(next(0).nspace, vec![Info::new(keys::OPTIONAL, Value::Bool(true))]));
         assert_eq!(bench.told(PeerId(400)), Some(Status::ERR_NOT_FOUND));
         bench.ask_as(PeerId(400), Request::JobInfo);
         let position = bench.sent.iter().position(|(to, tag, _)| (*to, *tag) == (PeerId(400), 101)).expect("an answer");

@@ -77,7 +77,7 @@ fn a_malformed_message_costs_its_sender_the_connection() {
     bench.engine.message(peer(0), 10, vec![2, 3, 255, 255, 255], bench.now);
     bench.drain();
     assert_eq!(bench.closed, [peer(0)]);
-    bench.get(1, 20, 1, "key", vec![Info::new(keys::IMMEDIATE, Value::Bool(true))]);
+    bench.get(1, 20, 1, "key", vec![Info::new(keys::OPTIONAL, Value::Bool(true))]);
     assert!(bench.value(1, 20, "key").is_some(), "the others are served on");
 }
 

@@ -57,8 +57,6 @@ fn a_get_ends_by_its_timeout_or_the_ranks_death() {
     let mut bench = Bench::new(0, 1, 3);
     bench.get(0, 20, 1, "key", vec![Info::new(keys::TIMEOUT, Value::Int(5))]);
     bench.get(0, 21, 2, "key", Vec::new());
-    bench.get(0, 22, 1, "key", vec![Info::new(keys::IMMEDIATE, Value::Bool(true))]);
-    assert_eq!(bench.value(0, 22, "key"), Some(Err(Status::ERR_NOT_FOUND)));
     bench.pass(Duration::from_secs(4));
     assert_eq!(bench.value(0, 20, "key"), None);
     bench.pass(Duration::from_secs(2));
@@ -67,6 +65,27 @@ fn a_get_ends_by_its_timeout_or_the_ranks_death() {
     assert_eq!(bench.value(0, 21, "key"), Some(Err(Status::ERR_NOT_FOUND)));
     bench.pass(LOSS_DELAY);
     assert!(bench.log.iter().any(|line| line.contains("job:2")), "{:?}", bench.log);
+}
+
+#[test]
+fn an_immediate_get_waits_for_the_first_commit_of_a_local_rank_only() {
+    let mut bench = Bench::new(0, 2, 4);
+    let immediate = || vec![Info::new(keys::IMMEDIATE, Value::Bool(true))];
+    let both = || vec![Info::new(keys::IMMEDIATE, Value::Bool(true)), Info::new(keys::OPTIONAL, Value::Bool(true))];
+    bench.get(0, 20, 1, "key", immediate());
+    assert_eq!(bench.value(0, 20, "key"), None, "rank 1 is about to commit");
+    bench.get(0, 21, 1, "key", both());
+    assert_eq!(bench.value(0, 21, "key"), Some(Err(Status::ERR_NOT_FOUND)));
+    bench.put(1, 3, "key", 5);
+    assert_eq!(bench.value(0, 20, "key"), Some(Ok(5)));
+    bench.get(0, 22, 1, "other", immediate());
+    assert_eq!(bench.value(0, 22, "other"), Some(Err(Status::ERR_NOT_FOUND)), "rank 1 has committed");
+    bench.get(0, 23, 4, "key", immediate());
+    assert_eq!(bench.value(0, 23, "key"), Some(Err(Status::ERR_NOT_FOUND)), "rank 4 runs on another node");
+    bench.get(1, 24, 0, "key", immediate());
+    bench.pass(Duration::from_secs(3));
+    assert_eq!(bench.value(1, 24, "key"), Some(Err(Status::ERR_NOT_FOUND)), "the wait is bounded");
+    assert!(bench.upcalls.is_empty(), "the host is not asked: {:?}", bench.upcalls);
 }
 
 #[test]
