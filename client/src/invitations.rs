@@ -21,7 +21,7 @@ use crate::client::groups::membership;
 use crate::client::ops::InfoReply;
 use crate::client::{Client, Inner};
 use crate::events::{self, Event, range};
-use crate::get::timeout_of;
+use crate::get_options::timeout_of;
 use crate::link::after_call;
 use crate::operation::Done;
 use crate::overlay::Origin;

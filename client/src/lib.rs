@@ -33,6 +33,7 @@ mod debugger;
 pub mod env;
 pub mod events;
 pub mod get;
+mod get_options;
 mod hazard;
 mod invitations;
 #[cfg(test)]
@@ -41,9 +42,11 @@ mod left_out;
 mod link;
 mod local;
 pub mod locality;
+mod lookup;
 mod operation;
 pub mod output;
 mod overlay;
+mod pin;
 pub mod process;
 #[doc(hidden)]
 pub mod regular_file;

@@ -11,7 +11,7 @@ use pmix_dstore::qualified;
 use pmix_dstore::realm_resolution::{self, Caller, Selector};
 use pmix_dstore::segment::{FastValue, NamespaceView, Target};
 
-use crate::get::{Deliver, Lookup, NspaceRef, deliver};
+use crate::lookup::{Deliver, Lookup, NspaceRef, deliver};
 use crate::overlay::Overlay;
 use crate::reply_cache::ReplyCache;
 use pmix_wire::jobinfo;

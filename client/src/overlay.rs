@@ -10,7 +10,7 @@ use parking_lot::{RwLock, RwLockWriteGuard};
 use pmix_dstore::model::{Key, KeyRef, Nspace, Proc, Rank, Result, Status, Value};
 use pmix_dstore::{fallible_alloc, qualified};
 
-use crate::process::{self, PinToken};
+use crate::pin::{self, PinToken};
 
 /// Words of the filter.
 const FILTER_WORDS: usize = 256;
@@ -237,7 +237,7 @@ impl State {
         if self.gone_len < self.sweep_at {
             return Vec::new();
         }
-        if !process::is_unused() {
+        if !pin::is_unused() {
             self.sweep_at = self.gone_len + BATCH;
             return Vec::new();
         }

@@ -1,7 +1,5 @@
 //! The client of this process: initialisation is counted, and a Get finds the client without a lock.
 
-use std::cell::Cell;
-use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -9,15 +7,14 @@ use std::time::Instant;
 use parking_lot::{Condvar, Mutex};
 use pmix_dstore::model::{Info, Proc, Result, Status};
 
-use crate::get::timeout_of;
-use crate::hazard::{Guard, HazardCell, Slot};
-use crate::thread_slot::ThreadSlotCache;
+use crate::get_options::timeout_of;
+use crate::hazard::{Guard, HazardCell};
+use crate::pin;
+pub use crate::pin::PinToken;
 use crate::{Client, Environment, hazard, tool};
 
 /// The client while the process is initialised.
-static CURRENT: HazardCell<Client> = HazardCell::new();
-/// The hazard slots of threads that own a line in this cache.
-static SLOTS: ThreadSlotCache<Slot<Client>> = ThreadSlotCache::new();
+static CURRENT: HazardCell<Client> = HazardCell::new(&pin::SLOTS);
 /// A copy of `State::count`, readable without the lock.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// The servers of a tool.
@@ -32,37 +29,6 @@ struct State {
     count: usize,
 }
 
-thread_local! {
-    /// This thread's hazard slot; null before the first use.
-    static SLOT: Cell<*const Slot<Client>> = const { Cell::new(ptr::null()) };
-    /// Owns the thread's hazard slot until the thread ends.
-    static HAZARD_SLOT: CachedHazardSlot = CachedHazardSlot(CURRENT.new_slot());
-}
-
-/// A thread's hazard slot, which [`SLOTS`] and `SLOT` cache. Dropped at the end of the thread, which removes it from
-/// both caches.
-struct CachedHazardSlot(Arc<Slot<Client>>);
-
-impl Drop for CachedHazardSlot {
-    fn drop(&mut self) {
-        SLOTS.take(Arc::as_ptr(&self.0).cast_mut());
-        SLOT.set(ptr::null());
-        CURRENT.forget_slot(&self.0);
-    }
-}
-
-/// Proof that the thread's hazard slot holds the client while this is borrowed. Data that the thread can reach during
-/// that time is not freed; see `is_unused`.
-pub struct PinToken(());
-
-#[cfg(test)]
-impl PinToken {
-    /// For tests in which no other thread changes the data.
-    pub(crate) fn for_tests() -> PinToken {
-        PinToken(())
-    }
-}
-
 /// The two ways to keep the client alive during a call.
 enum Using<'a> {
     /// By the thread's hazard slot.
@@ -74,15 +40,16 @@ enum Using<'a> {
 /// nested calls. The client lives until `run` returns, even if another thread finalizes.
 #[inline]
 pub fn with_current<R>(run: impl FnOnce(&Client, Option<&PinToken>) -> R) -> Option<R> {
-    // SAFETY: the pointers are null or point to this thread's `HAZARD_SLOT`, whose drop resets them.
-    let slot = unsafe { SLOTS.get().as_ref().or_else(|| SLOT.get().as_ref()) };
+    // SAFETY: it is used by this thread, within this call.
+    let slot = unsafe { pin::slot() };
     let using = match slot {
         // SAFETY: the slot is of `CURRENT` and of this thread, is free, and is removed only when the thread ends.
         Some(slot) if slot.is_free() => Using::Pinned(unsafe { CURRENT.enter(slot) }?),
         _ => Using::Counted(hold_and_get_slot()?),
     };
     Some(match &using {
-        Using::Pinned(client) => run(client, Some(&PinToken(()))),
+        // SAFETY: the guard has the slot for longer than the call.
+        Using::Pinned(client) => run(client, Some(&unsafe { PinToken::new() })),
         Using::Counted(client) => run(client, None),
     })
 }
@@ -92,27 +59,19 @@ pub fn with_current<R>(run: impl FnOnce(&Client, Option<&PinToken>) -> R) -> Opt
 #[inline(always)]
 pub fn with_pinned<R>(run: impl FnOnce(&Client, &PinToken) -> Option<R>) -> Option<R> {
     // SAFETY: as above.
-    let slot = unsafe { SLOTS.get().as_ref() }.filter(|slot| slot.is_free())?;
+    let slot = unsafe { pin::cached_slot() }.filter(|slot| slot.is_free())?;
     // SAFETY: as above.
     let client = unsafe { CURRENT.enter(slot) }?;
-    run(&client, &PinToken(()))
-}
-
-/// Whether no other thread holds a pin. If so, data that was unlinked before this call can be freed.
-pub(crate) fn is_unused() -> bool {
-    CURRENT.is_unused(SLOT.get())
+    // SAFETY: the guard has the slot for longer than the call.
+    run(&client, &unsafe { PinToken::new() })
 }
 
 /// The client with a reference count: for a thread's first call, a nested call, or a call while the thread ends.
 #[cold]
 fn hold_and_get_slot() -> Option<Client> {
-    if SLOT.get().is_null() && CURRENT.is_set() {
-        // While the thread ends, its slot may be destroyed already; then each call counts references.
-        let _ = HAZARD_SLOT.try_with(|own| {
-            let own = Arc::as_ptr(&own.0);
-            SLOT.set(own);
-            SLOTS.put(own.cast_mut());
-        });
+    if CURRENT.is_set() {
+        // While the thread ends, it gets no slot; then each call counts references.
+        pin::get_slot();
     }
     hold()
 }

@@ -3,7 +3,6 @@
 
     tests/house/modules.py              checks this tree, after it has found what it plants in copies of it
     tests/house/modules.py ROOT         checks the tree at ROOT alone
-    tests/house/modules.py --shrink     takes the circles that are gone from circles.txt
     tests/house/modules.py --edges DIR  prints who imports what between the children of a folder, for instance client/src
 
 Upward is an import that `layers.txt` does not allow: between crates, or between modules of a folder that it lists. A circle is a
@@ -289,10 +288,6 @@ def check(root):
     orders = {folder: layers(words) for folder, words in read_list(root, "layers.txt").items()}
     crates = load(root, orders["."])
     problems = check_crates(root, crates, orders.pop("."))
-    allowed = {
-        folder: [sorted(circle.split()) for circle in words.split("|")]
-        for folder, words in read_list(root, "circles.txt").items()
-    }
     for crate in crates:
         for parent, edges in siblings(crate).items():
             folder = folder_of(crate, parent)
@@ -302,15 +297,9 @@ def check(root):
                     if source in order and target in order and order[target] >= order[source]:
                         problems += [f"{line}: upward, see {HOUSE}/layers.txt" for line in lines]
             for members in circles(edges):
-                if members in allowed.get(folder, []):
-                    allowed[folder].remove(members)
-                    continue
                 inner = [line for (a, b), lines in edges.items() if a in members and b in members for line in lines]
                 problems.append(f"{folder}: circle of {' '.join(members)}")
                 problems += [f"    {line}" for line in sorted(inner)]
-    for folder, left in allowed.items():
-        for members in left:
-            problems.append(f"{HOUSE}/circles.txt: {folder}: {' '.join(members)}: is no circle any more (--shrink)")
     for folder in orders:
         if not (root / folder).is_dir():
             problems.append(f"{HOUSE}/layers.txt: {folder}: no such folder")
@@ -358,24 +347,9 @@ def show(folder):
                 print("\n".join(sorted(line for lines in edges.values() for line in lines)))
 
 
-def shrink():
-    """Writes the circles that are left into circles.txt; new ones are left out, so that the check still fails on them."""
-    path, allowed, left = ROOT / HOUSE / "circles.txt", read_list(ROOT, "circles.txt"), defaultdict(list)
-    for crate in load(ROOT, layers(read_list(ROOT, "layers.txt")["."])):
-        for parent, edges in siblings(crate).items():
-            folder = folder_of(crate, parent)
-            before = [set(circle.split()) for circle in allowed.get(folder, "").split("|")]
-            left[folder] += [" ".join(members) for members in circles(edges) if any(set(members) <= b for b in before)]
-    remarks = [line for line in path.read_text().splitlines() if line.startswith("#")]
-    lines = [f"{folder}: {' | '.join(all)}" for folder, all in left.items() if all]
-    path.write_text("\n".join(remarks + lines) + "\n")
-
-
 def main():
     if sys.argv[1:2] == ["--edges"]:
         return show(sys.argv[2])
-    if sys.argv[1:] == ["--shrink"]:
-        return shrink()
     problems = check(Path(sys.argv[1])) if len(sys.argv) > 1 else check(ROOT) + self_test()
     print("\n".join(problems), end="\n" if problems else "")
     sys.exit(bool(problems))

@@ -43,7 +43,7 @@ pub fn is_lost(key: &[u8]) -> bool {
 """)
 replace("dstore/src/model/mod.rs", "pub use names::{", "pub use names::{is_lost, ")
 # The directives of a Get: those of Rust callers, and those of C.
-replace("client/src/get/directives.rs", "self.key.as_bytes() == &name[..N - 1]",
+replace("client/src/get_options.rs", "self.key.as_bytes() == &name[..N - 1]",
     "self.key.as_bytes() == &name[..N - 1] && !pmix_dstore::model::is_lost(&name[..N - 1])")
 replace("ffi/src/api/get.rs", "self.key_bytes().starts_with(name)",
     "self.key_bytes().starts_with(name) && !pmix_dstore::model::is_lost(&name[..N - 1])")

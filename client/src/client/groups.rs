@@ -11,7 +11,7 @@ use pmix_dstore::model::{Info, Proc, Rank, Result, Status, Value, keys};
 use super::ops::{InfoReply, done};
 use super::{Client, ClientKind, Inner};
 use crate::Operation;
-use crate::get::timeout_of;
+use crate::get_options::timeout_of;
 use crate::operation::outcome;
 use pmix_wire::Request;
 use pmix_wire::reply::GroupReply;

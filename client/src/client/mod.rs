@@ -28,7 +28,7 @@ use self::output::Outputs;
 use crate::channel::{ANY_STORE, Channel, Incoming, Joinable, OUR_STORE, Sink};
 use crate::commit::Puts;
 use crate::events::Registry;
-use crate::get::timeout_of;
+use crate::get_options::timeout_of;
 use crate::link::after_call;
 use crate::local::Local;
 use crate::operation::{Operation, deadline, outcome};

@@ -9,7 +9,7 @@ use pmix_dstore::model::{App, Info, Key, Nspace, Pdata, Proc, Query, Result, Sta
 
 use super::{Client, Inner};
 use crate::Operation;
-use crate::get::timeout_of;
+use crate::get_options::timeout_of;
 use crate::operation::outcome;
 use crate::output::Format;
 use pmix_wire::reply::{ConnectReply, CredentialReply, InfosReply, LookupReply, SpawnReply, StatusReply};

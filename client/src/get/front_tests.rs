@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use pmix_dstore::codec::{Dialect, Module};
 use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::job::{JobData, Node};
-use pmix_dstore::model::{InfoFlags, Key, Kval, Nspace, keys};
+use pmix_dstore::model::{InfoFlags, Key, Kval, NSPACE_LEN_MAX, Nspace, keys};
 use pmix_dstore::realm_resolution::Selector;
 use pmix_dstore::segment::{Directory, ModexBuilder, NamespaceView, Publisher, SegmentKind, Target, build_job};
 use pmix_wire::reply::GetReply;
@@ -387,7 +387,7 @@ fn the_parser_goes_on_where_the_front_stops() {
         let whole = GetOptions::default().resume(&directives);
         assert_eq!(text(GetOptions::of(&directives)), text(whole), "{directives:?}");
         let (flags, rest) = GetFlags::leading(&directives);
-        let (fast, options) = (directives::instance(flags, rest), GetOptions::of(&directives).unwrap());
+        let (fast, options) = (get_options::instance(flags, rest), GetOptions::of(&directives).unwrap());
         if let Ok((flags, of)) = fast {
             let Selector { session, job, session_id, appnum, nodeid, hostname, .. } = options.selector;
             assert!(flags == options.flags && !session && !job && session_id.is_none(), "{directives:?}");

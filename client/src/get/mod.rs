@@ -4,12 +4,12 @@
 //! thread without a lock. If the fast path cannot answer, the slow path continues from there: it reuses the key's hash,
 //! the parsed directives and a miss in the segments.
 //!
-//! * `directives`: the parser of a Get's infos;
+//! * [`crate::get_options`]: the parser of a Get's infos;
+//! * [`crate::lookup`]: a Get beyond its front, with what the front has worked out;
 //! * `self_attribute`: values that a process knows about itself;
 //! * `remote_get`: the request to the server, and its reply;
 //! * `get_all`: a Get without a key.
 
-pub(crate) mod directives;
 mod get_all;
 mod remote_get;
 mod self_attribute;
@@ -18,19 +18,21 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use pmix_dstore::codec::ValueRef;
-use pmix_dstore::compression;
 use pmix_dstore::model::attributes::{Attribute, Typed};
-use pmix_dstore::model::{DataType, Info, KEY_LEN_MAX, KeyRef, NSPACE_LEN_MAX, Proc, Rank, Result, Status, Value};
+use pmix_dstore::model::{Info, KEY_LEN_MAX, KeyRef, Proc, Rank, Result, Status, Value};
 use pmix_dstore::segment::FastValue;
 
 use crate::Call;
 use crate::call::Inside;
 use crate::client::{Client, ClientKind, Inner};
+use crate::get_options;
 use crate::link::after_call;
+use crate::lookup::{Deliver, Lookup, deliver};
 use crate::operation::Done;
-use crate::process::PinToken;
+use crate::pin::PinToken;
 
-pub use directives::{Directive, GetFlags, GetOptions, timeout_of};
+pub use crate::get_options::{Directive, GetFlags, GetOptions, timeout_of};
+pub use crate::lookup::NspaceRef;
 use remote_get::RemoteGet;
 use self_attribute::may_be_self_attribute;
 
@@ -66,35 +68,6 @@ impl<'a> GetRequest<'a> {
     pub fn new(proc: &'a Proc, key: &'a str, directives: &'a [Info]) -> GetRequest<'a> {
         let nspace = NspaceRef::Name(proc.nspace.as_bytes());
         GetRequest { nspace, rank: proc.rank, key: Some(key.as_bytes()), directives }
-    }
-}
-
-/// The namespace argument of a Get.
-#[derive(Clone, Copy)]
-pub enum NspaceRef<'a> {
-    /// The caller's own.
-    Own,
-    /// The namespace of this name; the empty name is the caller's own.
-    Name(&'a [u8]),
-    /// The name in a buffer of C code, where it ends with a NUL.
-    Buffer(&'a [u8; NSPACE_LEN_MAX + 1]),
-}
-
-impl<'a> NspaceRef<'a> {
-    /// The name; `None` for the caller's own.
-    ///
-    /// # Errors
-    /// `BAD_PARAM` for a buffer without a NUL.
-    pub fn name(self) -> Result<Option<&'a [u8]>> {
-        let name = match self {
-            NspaceRef::Own => None,
-            NspaceRef::Name(name) => Some(name),
-            NspaceRef::Buffer(buffer) => {
-                let len = buffer.iter().position(|byte| *byte == 0).ok_or(Status::ERR_BAD_PARAM)?;
-                Some(&buffer[..len])
-            }
-        };
-        Ok(name.filter(|name| !name.is_empty()))
     }
 }
 
@@ -169,27 +142,6 @@ enum Front {
     Absent,
     /// The slow path must look everywhere.
     Unknown,
-}
-
-/// A callback for the value that a look-up finds.
-pub(crate) type Deliver<'a> = &'a mut dyn FnMut(ValueRef<'_>) -> Result<()>;
-
-/// A Get on the slow path, with the results of the fast path.
-pub(crate) struct Lookup<'a> {
-    /// The name of the namespace.
-    pub nspace: &'a [u8],
-    /// Whether it is the caller's own namespace.
-    pub is_own: bool,
-    /// The rank.
-    pub rank: Rank,
-    /// The key; `None` for all values of the rank.
-    pub key: Option<KeyRef<'a>>,
-    /// The parsed directives.
-    pub options: &'a GetOptions<'a>,
-    /// The directives.
-    pub infos: &'a dyn Fn() -> Vec<Info>,
-    /// The fast path has searched own values and segments, and the value is not there.
-    pub is_absent_here: bool,
 }
 
 impl Client {
@@ -308,7 +260,7 @@ impl Client {
         rest: &[D],
         receiver: impl Receiver,
     ) -> Front {
-        let Ok((flags, of)) = directives::instance(flags, rest) else { return Front::Unknown };
+        let Ok((flags, of)) = get_options::instance(flags, rest) else { return Front::Unknown };
         let found = self.inner.local.fast_value_of(of, rank, key);
         if !flags.is_copy()
             && let Err(status) = receiver.prepare(flags)
@@ -529,16 +481,6 @@ impl Inner {
 /// Copies of the directives, for the server; empty if one of them cannot be copied.
 fn infos_of(directives: &[impl Directive]) -> Vec<Info> {
     directives.iter().map(Directive::to_info).collect::<Result<_>>().unwrap_or_default()
-}
-
-/// Passes a value to `take` in the form for users: a compressed string is expanded.
-pub(crate) fn deliver(value: ValueRef<'_>, take: Deliver<'_>) -> Result<()> {
-    match value {
-        ValueRef::Bytes { ty: DataType::COMPRESSED_STRING, bytes } => {
-            take((&Value::String(Some(compression::expand_string(bytes)?))).into())
-        }
-        value => take(value),
-    }
 }
 
 #[cfg(test)]

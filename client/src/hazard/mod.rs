@@ -29,11 +29,11 @@ pub fn prepare() {
 ///
 /// Aligned to 128 bytes, a pair of cache lines that processors fetch together, so that slots do not share a line.
 #[repr(align(128))]
-pub struct Slot<T> {
-    used: AtomicPtr<T>,
+pub struct Slot {
+    used: AtomicPtr<()>,
 }
 
-impl<T> Slot<T> {
+impl Slot {
     /// Whether its thread uses no value now.
     #[inline]
     pub fn is_free(&self) -> bool {
@@ -41,10 +41,52 @@ impl<T> Slot<T> {
     }
 }
 
+/// The slots of all threads.
+pub struct Slots {
+    all: Mutex<Vec<Arc<Slot>>>,
+}
+
+impl Slots {
+    /// No slots.
+    #[cfg(not(loom))]
+    pub const fn new() -> Slots {
+        Slots { all: Mutex::new(Vec::new()) }
+    }
+
+    /// No slots. Not `const`: loom's types cannot be constructed at compile time.
+    #[cfg(loom)]
+    pub fn new() -> Slots {
+        Slots { all: Mutex::new(Vec::new()) }
+    }
+
+    /// A slot for the calling thread.
+    pub fn new_slot(&self) -> Arc<Slot> {
+        let slot = Arc::new(Slot { used: AtomicPtr::new(ptr::null_mut()) });
+        self.all.lock().push(Arc::clone(&slot));
+        slot
+    }
+
+    /// Removes a free slot, whose thread ends, from the list of slots to scan.
+    pub fn forget_slot(&self, slot: &Arc<Slot>) {
+        self.all.lock().retain(|other| !Arc::ptr_eq(other, slot));
+    }
+
+    /// Whether no thread except that of slot `mine` uses a value. If so, no other thread still reads data that was unlinked
+    /// before this call.
+    pub fn is_unused(&self, mine: *const Slot) -> bool {
+        let all = self.all.lock();
+        let is_free =
+            |slot: &Arc<Slot>| ptr::eq(Arc::as_ptr(slot), mine) || slot.used.load(Ordering::Acquire).is_null();
+        sync::heavy_barrier() && all.iter().all(is_free)
+    }
+}
+
 /// A cell for one value.
 pub struct HazardCell<T> {
     /// The value in `live`, or null.
     pointer: AtomicPtr<T>,
+    /// Those of the threads that use the value.
+    slots: &'static Slots,
     state: Mutex<State<T>>,
 }
 
@@ -52,20 +94,19 @@ struct State<T> {
     live: Option<Arc<T>>,
     /// Removed values that were in use at the last scan.
     retired: Vec<Arc<T>>,
-    slots: Vec<Arc<Slot<T>>>,
 }
 
 impl<T> HazardCell<T> {
-    /// An empty cell.
+    /// An empty cell for threads that have one of these slots.
     #[cfg(not(loom))]
-    pub const fn new() -> HazardCell<T> {
-        HazardCell { pointer: AtomicPtr::new(ptr::null_mut()), state: Mutex::new(State::NOTHING) }
+    pub const fn new(slots: &'static Slots) -> HazardCell<T> {
+        HazardCell { pointer: AtomicPtr::new(ptr::null_mut()), slots, state: Mutex::new(State::NOTHING) }
     }
 
-    /// An empty cell. Not `const`: loom's types cannot be constructed at compile time.
+    /// The same. Not `const`: loom's types cannot be constructed at compile time.
     #[cfg(loom)]
-    pub fn new() -> HazardCell<T> {
-        HazardCell { pointer: AtomicPtr::new(ptr::null_mut()), state: Mutex::new(State::NOTHING) }
+    pub fn new(slots: &'static Slots) -> HazardCell<T> {
+        HazardCell { pointer: AtomicPtr::new(ptr::null_mut()), slots, state: Mutex::new(State::NOTHING) }
     }
 
     /// Sets the value of an empty cell. Returns retired values that are no longer in use, for the caller to drop.
@@ -75,7 +116,7 @@ impl<T> HazardCell<T> {
         let mut state = self.state.lock();
         self.pointer.store(Arc::as_ptr(&value).cast_mut(), Ordering::Release);
         state.live = Some(value);
-        state.sweep()
+        state.sweep(self.slots)
     }
 
     /// Empties the cell. Returns the removed and retired values that are no longer in use, for the caller to drop.
@@ -85,7 +126,7 @@ impl<T> HazardCell<T> {
         self.pointer.store(ptr::null_mut(), Ordering::Relaxed);
         let value = state.live.take();
         state.retired.extend(value);
-        state.sweep()
+        state.sweep(self.slots)
     }
 
     /// The value with a reference count of its own, which keeps it alive.
@@ -99,37 +140,16 @@ impl<T> HazardCell<T> {
         !self.pointer.load(Ordering::Relaxed).is_null()
     }
 
-    /// Whether no thread except that of slot `mine` uses a value of this cell. If so, no other thread still reads data
-    /// that was unlinked before this call.
-    pub fn is_unused(&self, mine: *const Slot<T>) -> bool {
-        let state = self.state.lock();
-        let is_free =
-            |slot: &Arc<Slot<T>>| ptr::eq(Arc::as_ptr(slot), mine) || slot.used.load(Ordering::Acquire).is_null();
-        sync::heavy_barrier() && state.slots.iter().all(is_free)
-    }
-
-    /// A slot for the calling thread.
-    pub fn new_slot(&self) -> Arc<Slot<T>> {
-        let slot = Arc::new(Slot { used: AtomicPtr::new(ptr::null_mut()) });
-        self.state.lock().slots.push(Arc::clone(&slot));
-        slot
-    }
-
-    /// Removes a free slot, whose thread ends, from the list of slots to scan.
-    pub fn forget_slot(&self, slot: &Arc<Slot<T>>) {
-        self.state.lock().slots.retain(|other| !Arc::ptr_eq(other, slot));
-    }
-
     /// The value, protected from being dropped while the guard lives.
     ///
     /// # Safety
-    /// `slot` is from this cell's [`HazardCell::new_slot`], belongs to the calling thread, is free, and is not passed
-    /// to [`HazardCell::forget_slot`] while the guard lives.
+    /// `slot` is one of this cell's [`Slots`], belongs to the calling thread, is free, and is not passed to
+    /// [`Slots::forget_slot`] while the guard lives.
     #[inline]
-    pub unsafe fn enter<'a>(&'a self, slot: &'a Slot<T>) -> Option<Guard<'a, T>> {
+    pub unsafe fn enter<'a>(&'a self, slot: &'a Slot) -> Option<Guard<'a, T>> {
         let mut seen = self.pointer.load(Ordering::Relaxed);
         while !seen.is_null() {
-            slot.used.store(seen, Ordering::Relaxed);
+            slot.used.store(seen.cast(), Ordering::Relaxed);
             sync::light_barrier();
             let again = self.pointer.load(Ordering::Acquire);
             if again == seen {
@@ -143,16 +163,19 @@ impl<T> HazardCell<T> {
 }
 
 impl<T> State<T> {
-    const NOTHING: State<T> = State { live: None, retired: Vec::new(), slots: Vec::new() };
+    const NOTHING: State<T> = State { live: None, retired: Vec::new() };
 
     /// Returns the retired values that are in no slot.
-    fn sweep(&mut self) -> Vec<Arc<T>> {
-        if self.retired.is_empty() || !sync::heavy_barrier() {
+    fn sweep(&mut self, slots: &Slots) -> Vec<Arc<T>> {
+        if self.retired.is_empty() {
             return Vec::new();
         }
-        let slots = &self.slots;
+        let slots = slots.all.lock();
+        if !sync::heavy_barrier() {
+            return Vec::new();
+        }
         let is_in_use = |value: &mut Arc<T>| {
-            slots.iter().any(|slot| ptr::eq(slot.used.load(Ordering::Acquire), Arc::as_ptr(value)))
+            slots.iter().any(|slot| ptr::eq(slot.used.load(Ordering::Acquire), Arc::as_ptr(value).cast()))
         };
         self.retired.extract_if(.., |value| !is_in_use(value)).collect()
     }
@@ -160,7 +183,7 @@ impl<T> State<T> {
 
 /// Access to the value; its thread's slot protects it until this is dropped.
 pub struct Guard<'a, T> {
-    slot: &'a Slot<T>,
+    slot: &'a Slot,
     /// A raw pointer also makes the guard `!Send`, as it must be: the slot belongs to one thread.
     value: *const T,
 }
@@ -214,8 +237,9 @@ mod tests {
 
     #[test]
     fn values_in_use_are_not_freed() {
-        let (place, dropped) = (HazardCell::new(), Arc::new(AtomicU32::new(0)));
-        let (mine, others) = (place.new_slot(), place.new_slot());
+        static SLOTS: Slots = Slots::new();
+        let (place, dropped) = (HazardCell::new(&SLOTS), Arc::new(AtomicU32::new(0)));
+        let (mine, others) = (SLOTS.new_slot(), SLOTS.new_slot());
         let counted = || dropped.load(Ordering::Relaxed);
         // SAFETY: the slots are of this cell; this thread plays two threads, each with its own slot.
         let enter = |slot| unsafe { place.enter(slot) };
@@ -234,7 +258,7 @@ mod tests {
         assert_eq!(place.take().len(), 1);
         assert_eq!(counted(), 1);
         drop(second);
-        place.forget_slot(&others);
+        SLOTS.forget_slot(&others);
         drop(place.set(Mortal::new(3, &dropped)));
         assert_eq!(counted(), 2);
         let held = place.hold();
@@ -255,12 +279,13 @@ mod tests {
     fn see_living_values() {
         const THREADS: u32 = 4;
         const VALUES: u32 = 20_000;
-        let (place, dropped) = (HazardCell::new(), Arc::new(AtomicU32::new(0)));
+        static SLOTS: Slots = Slots::new();
+        let (place, dropped) = (HazardCell::new(&SLOTS), Arc::new(AtomicU32::new(0)));
         let (stop, used) = (AtomicBool::new(false), AtomicU32::new(0));
         thread::scope(|scope| {
             let readers: Vec<_> = std::iter::repeat_with(|| {
                 scope.spawn(|| {
-                    let slot = place.new_slot();
+                    let slot = SLOTS.new_slot();
                     let mut latest = 0;
                     while !stop.load(Ordering::Relaxed) {
                         // SAFETY: the slot is of this cell and this thread, which removes it below.
@@ -275,7 +300,7 @@ mod tests {
                         }
                         assert_eq!(value.number.load(Ordering::Relaxed), number);
                     }
-                    place.forget_slot(&slot);
+                    SLOTS.forget_slot(&slot);
                 })
             })
             .take(THREADS as usize)

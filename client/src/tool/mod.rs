@@ -22,7 +22,7 @@ use pmix_dstore::model::{Info, Nspace, Proc, Rank, Result, Status, Value, keys};
 use self::find::{Candidate, ToolTarget};
 use crate::channel::{Channel, Offline, Reached, Sink};
 use crate::client::{Client, ClientKind, Inner, job_info, sink};
-use crate::get::timeout_of;
+use crate::get_options::timeout_of;
 use crate::output::Format;
 use crate::rendezvous::Contact;
 use crate::trusted::Trusted;

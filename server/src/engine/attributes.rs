@@ -363,7 +363,7 @@ mod tests {
     /// The files in which functions read their attributes, and the keys there that are not read: keys that are written, looked up or
     /// refused.
     const READERS: &[(&str, &[&str], &[&str])] = &[
-        ("client/src/get/directives.rs", &["PMIx_Get"], &[]),
+        ("client/src/get_options.rs", &["PMIx_Get"], &[]),
         ("client/src/client/mod.rs", &["PMIx_Init", "PMIx_Finalize"], &["QUALIFIED_VALUE"]),
         ("server/src/engine/monitors.rs", &["PMIx_Process_monitor"], &["EVENT_AFFECTED_PROC"]),
         ("server/src/engine/statistics.rs", &["PMIx_Process_monitor"], &["DISK_ID", "NETWORK_ID"]),
@@ -470,7 +470,7 @@ mod tests {
 
     #[test]
     fn the_attributes_of_a_function_are_those_that_are_read() {
-        let by_get = keys_in(&source("client/src/get/directives.rs"));
+        let by_get = keys_in(&source("client/src/get_options.rs"));
         let mut read: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
         for (file, names, others) in READERS {
             let keys = keys_in(&source(file));

@@ -12,7 +12,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::atomic::Ordering;
 use loom::thread;
 
-use current::HazardCell;
+use hazard::{HazardCell, Slots};
 
 /// A value as loom watches it: whoever gives it up writes, and must come after all who read.
 struct Watched {
@@ -50,19 +50,26 @@ fn end(values: Vec<Arc<Watched>>, ended: &mut Vec<Arc<Watched>>) {
 /// A thread that enters as a Get does, `times` times, and calls `within` each time with the value, if there is one.
 fn reader(
     place: &Arc<HazardCell<Watched>>,
+    slots: &'static Slots,
     times: u32,
     within: impl Fn(Option<&Watched>) + Send + 'static,
 ) -> thread::JoinHandle<()> {
     let place = Arc::clone(place);
     thread::spawn(move || {
-        let slot = place.new_slot();
+        let slot = slots.new_slot();
         for _ in 0..times {
             // SAFETY: the slot is of this place and this thread, free, and forgotten below.
             let value = unsafe { place.enter(&slot) };
             within(value.as_deref());
         }
-        place.forget_slot(&slot);
+        slots.forget_slot(&slot);
     })
+}
+
+/// An empty place, and the slots of its threads, which stay: in a process both are static.
+fn place() -> (Arc<HazardCell<Watched>>, &'static Slots) {
+    let slots: &'static Slots = Box::leak(Box::new(Slots::new()));
+    (Arc::new(HazardCell::new(slots)), slots)
 }
 
 /// What a Get does with the value.
@@ -86,10 +93,10 @@ fn check(name: &'static str, body: impl Fn() + Send + Sync + 'static) {
 #[test]
 fn a_segment_removed_under_a_reader() {
     check("one is taken away under a reader", || {
-        let place = Arc::new(HazardCell::new());
+        let (place, slots) = place();
         let mut ended = Vec::new();
         end(place.set(Watched::new()), &mut ended);
-        let using = reader(&place, 2, read);
+        let using = reader(&place, slots, 2, read);
         end(place.take(), &mut ended);
         using.join().expect("nothing wrong was seen");
         end(place.take(), &mut ended);
@@ -100,9 +107,9 @@ fn a_segment_removed_under_a_reader() {
 #[test]
 fn a_segment_replaced_under_a_reader() {
     check("another comes in its place", || {
-        let place = Arc::new(HazardCell::new());
+        let (place, slots) = place();
         let mut ended = Vec::new();
-        let using = reader(&place, 1, read);
+        let using = reader(&place, slots, 1, read);
         for _ in 0..2 {
             end(place.set(Watched::new()), &mut ended);
             end(place.take(), &mut ended);
@@ -116,19 +123,19 @@ fn a_segment_replaced_under_a_reader() {
 #[test]
 fn unreachable_values_are_freed_without_readers() {
     check("what is out of reach ends when nobody reads it", || {
-        let place = Arc::new(HazardCell::new());
+        let (place, slots) = place();
         let mut ended = Vec::new();
         end(place.set(Watched::new()), &mut ended);
         let things = Arc::new((Watched::new(), Watched::new(), loom::sync::atomic::AtomicBool::new(false)));
         let seen = Arc::clone(&things);
-        let reading = reader(&place, 1, move |value| {
+        let reading = reader(&place, slots, 1, move |value| {
             assert!(value.is_some(), "a value is there all the time");
             let (first, second, is_replaced) = &*seen;
             let thing = if is_replaced.load(Ordering::Acquire) { second } else { first };
             thing.assert_alive();
         });
         things.2.store(true, Ordering::Release);
-        if place.is_unused(std::ptr::null()) {
+        if slots.is_unused(std::ptr::null()) {
             things.0.end();
         }
         reading.join().expect("nothing wrong was seen");

@@ -209,7 +209,7 @@ impl GetFlags {
 
     /// The leading flags, and the rest of the directives from the first one that is not a flag.
     #[inline(always)]
-    pub(super) fn leading<D: Directive>(directives: &[D]) -> (GetFlags, &[D]) {
+    pub(crate) fn leading<D: Directive>(directives: &[D]) -> (GetFlags, &[D]) {
         let (mut flags, mut rest) = (GetFlags(0), directives);
         while let [directive, others @ ..] = rest {
             let (Some(is_set), Some(flag)) = (directive.as_bool(), GetFlags::of(directive)) else { break };
@@ -254,7 +254,7 @@ impl<'a> GetOptions<'a> {
     }
 
     /// Options with these flags only.
-    pub(super) fn with_flags(flags: GetFlags) -> GetOptions<'a> {
+    pub(crate) fn with_flags(flags: GetFlags) -> GetOptions<'a> {
         GetOptions { flags, ..GetOptions::default() }
     }
 
@@ -268,7 +268,7 @@ impl<'a> GetOptions<'a> {
     ///
     /// # Errors
     /// `BAD_PARAM` for a key that is too long.
-    pub(super) fn resume<D: Directive>(mut self, directives: &'a [D]) -> Result<GetOptions<'a>> {
+    pub(crate) fn resume<D: Directive>(mut self, directives: &'a [D]) -> Result<GetOptions<'a>> {
         directives.iter().try_for_each(|directive| self.apply(directive))?;
         Ok(self)
     }
@@ -313,7 +313,7 @@ impl<'a> GetOptions<'a> {
 /// The node or application that the directives name, and the flags. `Err` for directives that need the slow path. All
 /// state is kept in registers.
 #[inline(always)]
-pub(super) fn instance<'a, D: Directive>(
+pub(crate) fn instance<'a, D: Directive>(
     mut flags: GetFlags,
     directives: &'a [D],
 ) -> std::result::Result<(GetFlags, Target<'a>), NotFast> {
@@ -354,7 +354,7 @@ pub(super) fn instance<'a, D: Directive>(
 }
 
 /// The directives need the slow path.
-pub(super) struct NotFast;
+pub(crate) struct NotFast;
 
 /// The `PMIX_TIMEOUT` among infos; absent and zero are no timeout.
 pub fn timeout_of(infos: &[Info]) -> Option<Duration> {

@@ -1,0 +1,88 @@
+//! Threads that use the client of this process without a lock: the hazard slot of each, and the token of one that does.
+
+use std::cell::Cell;
+use std::ptr;
+use std::sync::Arc;
+
+use crate::hazard::{Slot, Slots};
+use crate::thread_slot::ThreadSlotCache;
+
+/// The hazard slots of all threads.
+pub(crate) static SLOTS: Slots = Slots::new();
+/// The hazard slots of threads that own a line in this cache.
+static CACHE: ThreadSlotCache<Slot> = ThreadSlotCache::new();
+
+thread_local! {
+    /// This thread's hazard slot; null before the first use.
+    static SLOT: Cell<*const Slot> = const { Cell::new(ptr::null()) };
+    /// Owns the thread's hazard slot until the thread ends.
+    static HAZARD_SLOT: CachedHazardSlot = CachedHazardSlot(SLOTS.new_slot());
+}
+
+/// A thread's hazard slot, which [`CACHE`] and `SLOT` cache. Dropped at the end of the thread, which removes it from both.
+struct CachedHazardSlot(Arc<Slot>);
+
+impl Drop for CachedHazardSlot {
+    fn drop(&mut self) {
+        CACHE.take(Arc::as_ptr(&self.0).cast_mut());
+        SLOT.set(ptr::null());
+        SLOTS.forget_slot(&self.0);
+    }
+}
+
+/// Proof that the thread's hazard slot holds the client while this is borrowed. Data that the thread can reach during
+/// that time is not freed; see `is_unused`.
+pub struct PinToken(());
+
+impl PinToken {
+    /// A token.
+    ///
+    /// # Safety
+    /// The slot of the calling thread is not free for as long as the token is borrowed.
+    #[inline(always)]
+    pub(crate) unsafe fn new() -> PinToken {
+        PinToken(())
+    }
+
+    /// For tests in which no other thread changes the data.
+    #[cfg(test)]
+    pub(crate) fn for_tests() -> PinToken {
+        PinToken(())
+    }
+}
+
+/// The slot of the calling thread, if it has one.
+///
+/// # Safety
+/// It is used by this thread alone, and not when the thread's variables are gone.
+#[inline(always)]
+pub(crate) unsafe fn slot<'a>() -> Option<&'a Slot> {
+    // SAFETY: the pointers are null or point to this thread's `HAZARD_SLOT`, whose drop resets them.
+    unsafe { CACHE.get().as_ref().or_else(|| SLOT.get().as_ref()) }
+}
+
+/// The same, if it is found at next to no cost.
+///
+/// # Safety
+/// As [`slot`].
+#[inline(always)]
+pub(crate) unsafe fn cached_slot<'a>() -> Option<&'a Slot> {
+    // SAFETY: as above.
+    unsafe { CACHE.get().as_ref() }
+}
+
+/// Gives the calling thread a slot, if it has none. Where the thread is ending, its slot may be gone already: then it gets none.
+pub(crate) fn get_slot() {
+    if SLOT.get().is_null() {
+        let _ = HAZARD_SLOT.try_with(|own| {
+            let own = Arc::as_ptr(&own.0);
+            SLOT.set(own);
+            CACHE.put(own.cast_mut());
+        });
+    }
+}
+
+/// Whether no other thread holds a pin. If so, data that was unlinked before this call can be freed.
+pub(crate) fn is_unused() -> bool {
+    SLOTS.is_unused(SLOT.get())
+}
