@@ -337,7 +337,8 @@ pub(crate) fn instance<'a, D: Directive>(
                 return Err(NotFast);
             }
         } else if directive.is(name::HOSTNAME) {
-            hostname = Some(directive.as_text().ok_or(NotFast)?);
+            // Its text is read once, below: a call in the loop would make the compiler save its registers.
+            hostname = Some(directive);
         } else {
             return Err(NotFast);
         }
@@ -345,7 +346,7 @@ pub(crate) fn instance<'a, D: Directive>(
     let of = match (nodeid, hostname, appnum) {
         // The fast path does not handle values of an application on a node.
         (Some(nodeid), ..) if !of_app => Target::NodeId(nodeid),
-        (None, Some(name), _) if !of_app => Target::NodeName(name),
+        (None, Some(directive), _) if !of_app => Target::NodeName(directive.as_text().ok_or(NotFast)?),
         (None, None, Some(appnum)) if !of_node => Target::App(appnum),
         // The directives name no instance; the rank or the caller determines it.
         _ => return Err(NotFast),

@@ -58,10 +58,19 @@ impl PinToken {
 #[inline(always)]
 pub(crate) unsafe fn slot<'a>() -> Option<&'a Slot> {
     // SAFETY: the pointers are null or point to this thread's `HAZARD_SLOT`, whose drop resets them.
-    unsafe { CACHE.get().as_ref().or_else(|| SLOT.get().as_ref()) }
+    unsafe { CACHE.get().as_ref().or_else(|| own_slot().as_ref()) }
 }
 
-/// The same, if it is found at next to no cost.
+/// The slot of this thread by its thread-local variable; null before the thread's first call.
+///
+/// A function of its own: inlined, the compiler asks for the address of the variable before it knows whether the cache has the slot.
+#[cold]
+#[inline(never)]
+fn own_slot() -> *const Slot {
+    SLOT.get()
+}
+
+/// The same as [`slot`], if it is found at next to no cost.
 ///
 /// # Safety
 /// As [`slot`].
