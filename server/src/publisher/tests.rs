@@ -136,7 +136,7 @@ fn a_job_is_forgotten_when_its_segment_is_written() {
     let (server, [mut writer, _other]) = with_ranks(directory.path());
     let held = server.shared().publishers.directories.lock();
     fence(&mut writer, 0, 101);
-    until(|| matches!(*server.shared().publishers.worker.lock(), Worker::Running(..)));
+    until(|| server.shared().engine.lock().has_publication_under_way());
     let (called, heard) = done();
     assert_eq!(server.deregister_nspace(&proc(0).nspace, Some(called)), Status::SUCCESS);
     assert_eq!(reply(&mut writer), (102, Status::SUCCESS), "before its connection ends");
@@ -264,7 +264,8 @@ fn a_server_that_ends_waits_for_files_that_a_thread_of_the_host_writes() {
         thread::spawn(move || call(&server))
     };
     let registering = spawn(|server| server.register_nspace(proc(0).nspace, 1, Vec::new(), None));
-    until(|| server.shared().engine.lock().is_publishing());
+    // Otherwise the call below might take the plan, on the thread that holds the directories.
+    until(|| server.shared().engine.lock().has_publication_under_way());
     let (called, heard) = done();
     assert_eq!(server.deregister_nspace(&proc(0).nspace, Some(called)), Status::SUCCESS);
     let ending = spawn(Server::finalize);

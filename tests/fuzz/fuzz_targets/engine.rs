@@ -15,7 +15,7 @@ use pmix_dstore::model::{Info, Kval, Nspace, Pdata, Proc, Rank, Status, Value, k
 use pmix_fuzz::bounded;
 use pmix_fuzz::message::{Form, Message};
 use pmix_server::simulate::{Event, OWN, STORE, Simulation};
-use pmix_server::{UpcallResult, DmodexDone};
+use pmix_server::{DmodexDone, UpcallResult};
 use pmix_wire::reply::StatusReply;
 use pmix_wire::{Command, Hello, PeerKind, Reply, Request, TAG_FIRST, Version};
 
