@@ -54,7 +54,7 @@ pub fn with_current<R>(run: impl FnOnce(&Client, Option<&PinToken>) -> R) -> Opt
     })
 }
 
-/// As [`with_current`], but only if it costs very little: if the thread owns a line in [`SLOTS`] and its slot is free.
+/// As [`with_current`], but only if it costs very little: if the thread owns a line in the cache of `pin` and its slot is free.
 /// Otherwise `None`, and the caller uses the general way.
 #[inline(always)]
 pub fn with_pinned<R>(run: impl FnOnce(&Client, &PinToken) -> Option<R>) -> Option<R> {

@@ -4,8 +4,8 @@
 //! thread without a lock. If the fast path cannot answer, the slow path continues from there: it reuses the key's hash,
 //! the parsed directives and a miss in the segments.
 //!
-//! * [`crate::get_options`]: the parser of a Get's infos;
-//! * [`crate::lookup`]: a Get beyond its front, with what the front has worked out;
+//! * `crate::get_options`: the parser of a Get's infos;
+//! * `crate::lookup`: a Get beyond its front, with what the front has worked out;
 //! * `self_attribute`: values that a process knows about itself;
 //! * `remote_get`: the request to the server, and its reply;
 //! * `get_all`: a Get without a key.

@@ -13,7 +13,7 @@ use pmix_server::process::{self, server};
 use pmix_server::{Host, OpDone, setup_of_application};
 
 use super::buffer::append;
-use super::{Out, c_str, infos, object, present, procs, writable};
+use super::{Out, c_str, infos, object, present, procs, version, writable};
 use crate::callback::Callback;
 use crate::convert::topology;
 use crate::convert::{array, registration, text};
@@ -54,6 +54,7 @@ status_call! {
     fn PMIx_server_init(module: *mut pmix_server_module_t, info: *mut pmix_info_t, ninfo: usize) {
         // SAFETY: `info` is an array of `ninfo` infos.
         let infos = unsafe { infos(info, ninfo) }?;
+        version::adopt_defaults_of_stock();
         process::init(|| {
             // SAFETY: as above; a topology among them is the host's and stays.
             if let Some(given) = unsafe { topology::given(info, ninfo) } {

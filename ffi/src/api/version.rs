@@ -8,6 +8,8 @@ use std::ffi::{CStr, c_char};
 use std::mem::transmute;
 use std::sync::OnceLock;
 
+use pmix_client::output;
+
 use super::c_text;
 use crate::entry::entry;
 
@@ -65,6 +67,20 @@ fn stock_version() -> Option<&'static CStr> {
     (!version.is_null()).then(|| unsafe { CStr::from_ptr(version) })
 }
 
+/// The first number of the release that a version text names, such as 7 of `OpenPMIx 7.0.0rc1, repo rev: ...`.
+fn major(version: &CStr) -> Option<u32> {
+    let release = version.to_str().ok()?.split(' ').nth(1)?;
+    release.split('.').next()?.parse().ok()
+}
+
+/// Takes over defaults of the stock library that is loaded beside this one. From release 7 on, output to files does not go to the
+/// terminal as well.
+pub fn adopt_defaults_of_stock() {
+    if stock_version().and_then(major).is_some_and(|major| major >= 7) {
+        output::default_to_files_only();
+    }
+}
+
 entry! {
     /// `PMIx_Get_version`: which library this is; in a process that has the stock library, too, that one's answer.
     fn PMIx_Get_version() -> *const c_char {
@@ -76,6 +92,15 @@ entry! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_release_is_read_from_version_texts() {
+        assert_eq!(major(VERSION), Some(4));
+        assert_eq!(major(c"OpenPMIx 7.0.0rc1, repo rev: gitclone (PMIx Standard: 4.2)"), Some(7));
+        for text in [c"", c"OpenPMIx", c"PMIx version 7"] {
+            assert_eq!(major(text), None);
+        }
+    }
 
     #[test]
     fn version_passes_the_hosts_checks() {
