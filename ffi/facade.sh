@@ -13,7 +13,8 @@ file=${1:?usage: $0 FILE}
 stand_ins=$(mktemp -d)
 trap 'rm -rf "$stand_ins"' EXIT
 # Linked with empty ones, as the real ones need not be there yet, and both call themselves libpmix.so.2.
-empty() { "${CC:-cc}" -shared -nostdlib -x c /dev/null "$@"; }
+# shellcheck disable=SC2086 # CC may be a command with arguments, such as `ccache gcc`
+empty() { ${CC:-cc} -shared -nostdlib -x c /dev/null "$@"; }
 for name in dstore stock; do
     empty -Wl,-soname,"libpmix-$name.so" -o "$stand_ins/libpmix-$name.so"
 done

@@ -11,10 +11,10 @@ use pmix_server::KEEPALIVE_VARIABLE;
 pub fn take() -> Option<OwnedFd> {
     let number: RawFd = env::var(KEEPALIVE_VARIABLE).ok()?.parse().ok()?;
     let name = CString::new(KEEPALIVE_VARIABLE).ok()?;
-    // SAFETY: a C string. glibc frees nothing here and moves pointers within the environment, so that another thread that reads the
-    // environment at the same time finds valid strings.
+    // SAFETY: a C string. glibc frees nothing here and moves pointers within the environment, so that a thread of the host that reads
+    // the environment at the same time finds valid strings.
     unsafe { libc::unsetenv(name.as_ptr()) };
-    if number <= libc::STDERR_FILENO || !is_pipe(number) {
+    if number <= libc::STDERR_FILENO || !is_read_end(number) {
         return None;
     }
     // SAFETY: the call takes numbers and touches no memory of ours.
@@ -23,11 +23,13 @@ pub fn take() -> Option<OwnedFd> {
     Some(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Whether this is the descriptor of a pipe.
-fn is_pipe(number: RawFd) -> bool {
+/// Whether this descriptor is the read end of a pipe. The variable may be an old one, and the number one of the host's own by now.
+fn is_read_end(number: RawFd) -> bool {
     let mut status = MaybeUninit::<libc::stat>::zeroed();
     // SAFETY: the call writes no more than one structure.
     let is_open = unsafe { libc::fstat(number, status.as_mut_ptr()) } == 0;
     // SAFETY: all zero is a value of the structure.
-    is_open && unsafe { status.assume_init() }.st_mode & libc::S_IFMT == libc::S_IFIFO
+    let is_pipe = is_open && unsafe { status.assume_init() }.st_mode & libc::S_IFMT == libc::S_IFIFO;
+    // SAFETY: the call takes numbers and touches no memory of ours.
+    is_pipe && unsafe { libc::fcntl(number, libc::F_GETFL) } & libc::O_ACCMODE == libc::O_RDONLY
 }

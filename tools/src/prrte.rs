@@ -125,7 +125,10 @@ pub fn link_stock(directory: &Path, stock: Option<&Path>) -> Result<PathBuf, Str
         None => find_stock(&package_directories())?,
     };
     let new = directory.join(format!(".{STOCK}.{}", std::process::id()));
-    let made = symlink(&stock, &new).and_then(|()| fs::rename(&new, &link));
+    let made = symlink(&stock, &new).and_then(|()| {
+        // A failed rename is the error to report.
+        fs::rename(&new, &link).inspect_err(|_| drop(fs::remove_file(&new)))
+    });
     made.map(|()| stock).map_err(|error| format!("{}: {error}", link.display()))
 }
 

@@ -99,7 +99,19 @@ fn the_layout_is_printed() {
 
 #[test]
 fn wrong_usage_is_told_apart_from_damage() {
-    for arguments in [&[][..], &[path("inspect")], &[path("explode")], &[path("inspect"), path("--loud"), path("x")]] {
+    let wrong: [&[&str]; 8] = [
+        &[],
+        &["inspect"],
+        &["explode"],
+        &["inspect", "--loud", "x"],
+        &["inspect", "--link", "x"],
+        &["prrte", "--link", "x"],
+        &["prrte", "--link", "--json"],
+        &["prrte", "--stock", "x"],
+    ];
+    for arguments in wrong {
+        let arguments: Vec<_> = arguments.iter().copied().map(path).collect();
+        let arguments = &arguments[..];
         let output = pmixctl(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(output.stdout.is_empty());

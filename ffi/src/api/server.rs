@@ -55,6 +55,8 @@ status_call! {
         // SAFETY: `info` is an array of `ninfo` infos.
         let infos = unsafe { infos(info, ninfo) }?;
         version::adopt_defaults_of_stock();
+        // Before the server has threads, which might read the environment.
+        let pipe = keepalive::take();
         process::init(|| {
             // SAFETY: as above; a topology among them is the host's and stays.
             if let Some(given) = unsafe { topology::given(info, ninfo) } {
@@ -67,7 +69,7 @@ status_call! {
             Ok((Arc::new(host) as Arc<dyn Host>, infos))
         })?;
         watch_forks();
-        if let Some(pipe) = keepalive::take() {
+        if let Some(pipe) = pipe {
             server()?.watch_starter(pipe);
         }
         Ok(())

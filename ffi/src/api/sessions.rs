@@ -7,7 +7,7 @@ use pmix_server::process::server;
 
 use super::infos;
 use super::server::{done, finish};
-use crate::entry::{entry, status_call};
+use crate::entry::{call, status_call};
 use crate::types::*;
 
 status_call! {
@@ -29,7 +29,7 @@ status_call! {
     }
 }
 
-entry! {
+call! {
     /// `PMIx_server_deregister_session`: forgets a session. Its jobs stay, without what was registered with it.
     fn PMIx_server_deregister_session(session: u32, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void) {
         finish(server().map(|server| server.deregister_session(session, done(cbfunc, cbdata))), cbfunc, cbdata);

@@ -259,7 +259,7 @@ impl Engine {
         if !is_new {
             options.flags.clear_refresh();
         }
-        let (asked, is_plain) = (options.timeout, options.selector.is_empty());
+        let (asked, is_plain, immediate) = (options.timeout, options.selector.is_empty(), options.flags.immediate());
         match self.outcome(&proc, &get, &options) {
             None => {}
             Some(Outcome::Nothing(status)) => self.reply_status(get.peer, get.tag, status),
@@ -282,7 +282,8 @@ impl Engine {
                 self.send(get.peer, get.tag, |_, _| reply);
             }
             Some(Outcome::Wait(wait, late)) => {
-                // A caller's own time is kept to the end.
+                // A caller's own time is kept to the end, but for a Get that waits only a short time in any case.
+                let asked = asked.filter(|asked| !immediate || wait.is_none_or(|wait| *asked < wait));
                 get.late = if asked.is_some() { Status::ERR_TIMEOUT } else { late };
                 let wait = asked.or(wait);
                 get.deadline = get.deadline.or(wait.map(|wait| now + wait));
@@ -460,9 +461,13 @@ impl Engine {
     /// With asynchronous modex Open MPI 5 reads its neighbours' keys in this way before they commit. It takes "not found" for a
     /// neighbour without shared memory, and the job hangs. The attribute forbids only a request to the host.
     fn awaits_first_commit(&self, present: &PresentGet<'_>) -> bool {
-        let PresentGet { state, proc, get, options, .. } = *present;
+        let PresentGet { peer, state, proc, get, options, .. } = *present;
         let is_allowed = options.flags.immediate() && !options.flags.optional() && get.peer != PeerId::OWN;
-        is_allowed && get.key.is_some() && state.clients.get(&proc.rank).is_some_and(|client| !client.committed)
+        // A rank that waits for its own commit would wait in vain.
+        is_allowed
+            && peer.proc != *proc
+            && get.key.is_some()
+            && state.clients.get(&proc.rank).is_some_and(|client| !client.committed)
     }
 
     /// A value that the host registered: of the job, or of a session that is not the job's, of which `reader` asks.

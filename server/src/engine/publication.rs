@@ -271,12 +271,6 @@ impl Engine {
         self.publications.directories.values().any(|directory| directory.under_way)
     }
 
-    /// Whether a thread has taken a plan and works on it.
-    #[cfg(test)]
-    pub(crate) fn has_publication_under_way(&self) -> bool {
-        self.publications.directories.values().any(|directory| directory.under_way)
-    }
-
     /// Whether a publication is requested or unfinished.
     #[cfg(any(test, feature = "simulate"))]
     pub fn is_publishing(&self) -> bool {

@@ -81,7 +81,11 @@ fn parse(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error> {
         }
     }
     let mut words = words.into_iter();
-    match words.next() {
+    let command = words.next();
+    if command.as_ref().is_none_or(|word| word != "prrte") && (is_link || directory.is_some() || stock.is_some()) {
+        return Err("--link, --directory and --stock are options of prrte".into());
+    }
+    match command {
         Some(word) if word == "layout" => Ok(Command::Layout),
         Some(word) if word == "inspect" => {
             let paths: Vec<PathBuf> = words.map(PathBuf::from).collect();
@@ -92,7 +96,13 @@ fn parse(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error> {
         }
         Some(word) if word == "prrte" => {
             let directory = directory.map_or_else(installed, Ok)?;
-            let files = words.map(PathBuf::from).collect();
+            let files: Vec<PathBuf> = words.map(PathBuf::from).collect();
+            if is_link && (json || !files.is_empty()) {
+                return Err("--link takes no files and no --json".into());
+            }
+            if stock.is_some() && !is_link {
+                return Err("--stock needs --link".into());
+            }
             Ok(if is_link {
                 Command::LinkStock { directory, stock }
             } else {

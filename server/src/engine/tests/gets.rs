@@ -85,6 +85,13 @@ fn an_immediate_get_waits_for_the_first_commit_of_a_local_rank_only() {
     bench.get(1, 24, 0, "key", immediate());
     bench.pass(Duration::from_secs(3));
     assert_eq!(bench.value(1, 24, "key"), Some(Err(Status::ERR_NOT_FOUND)), "the wait is bounded");
+    bench.get(0, 25, 0, "key", immediate());
+    assert_eq!(bench.value(0, 25, "key"), Some(Err(Status::ERR_NOT_FOUND)), "its own commit");
+    let mut patient = immediate();
+    patient.push(Info::new(keys::TIMEOUT, Value::Int(60)));
+    bench.get(1, 26, 0, "key", patient);
+    bench.pass(Duration::from_secs(3));
+    assert_eq!(bench.value(1, 26, "key"), Some(Err(Status::ERR_NOT_FOUND)), "whatever time it names");
     assert!(bench.upcalls.is_empty(), "the host is not asked: {:?}", bench.upcalls);
 }
 
