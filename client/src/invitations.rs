@@ -57,7 +57,7 @@ impl Client {
     /// As [`Client::group_invite`], and waits for the answers.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Client::group_invite`].
     pub fn group_invite_wait(&self, group: CString, procs: Vec<Proc>, infos: &[Info]) -> Result<InfoReply> {
         let (then, receiver) = result_channel();
         let invitation = Arc::downgrade(&self.invite(group, procs, infos, then)?);
@@ -96,7 +96,7 @@ impl Client {
     /// the leader's reply is the next event, which cannot be delivered before the handler returns.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Client::group_join`].
     pub fn group_join_wait(
         &self,
         group: CString,

@@ -21,8 +21,8 @@ use pmix_wire::{Reply, Request, Version};
 /// them here.
 const RESOLVES_PEERS: Version = Version::new(6, 0, 0);
 
-/// The same for nodes. Releases 6.0 and 6.1 never set the namespace of the query, so that their answer is
-/// random.
+/// The same for nodes. Releases 6.0 and 6.1 never set the namespace of the query, so their answer
+/// depends on uninitialised memory.
 const RESOLVES_NODES: Version = Version::new(7, 0, 0);
 
 /// The largest number of ranks that is searched. It bounds the cost of a wrong job size or range.
@@ -277,7 +277,7 @@ impl Inner {
             return reply.status.ok().map(|()| reply.nodes.map(CString::into_bytes));
         }
         match self.ask_for(nspace, Rank::WILDCARD, Vec::new(), keys::NODE_LIST) {
-            // If the server knows another value of the job, the job has no nodes.
+            // A server that has any other value of the job knows the job: it has no nodes.
             Err(Status::ERR_INVALID_NAMESPACE) => {
                 self.ask_for(nspace, Rank::WILDCARD, Vec::new(), keys::JOB_SIZE).map(|_| None)
             }

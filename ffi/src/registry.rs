@@ -8,18 +8,18 @@ use std::ffi::c_void;
 
 use parking_lot::Mutex;
 
-/// Things by number.
+/// Objects by number.
 pub struct Registry<T> {
     things: Mutex<(usize, Option<HashMap<usize, T>>)>,
 }
 
 impl<T> Registry<T> {
-    /// A registry of nothing.
+    /// An empty registry.
     pub const fn new() -> Registry<T> {
         Registry { things: Mutex::new((0, None)) }
     }
 
-    /// Keeps a thing and returns its number, which is never 0: as `cbdata` it would be NULL.
+    /// Stores an object and returns its number, which is never 0: as `cbdata` it would be NULL.
     pub fn keep(&self, thing: T) -> usize {
         let mut things = self.things.lock();
         things.0 += 1;

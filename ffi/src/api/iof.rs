@@ -36,8 +36,8 @@ fn handler(function: pmix_iof_cbfunc_t) -> OutputHandler {
 }
 
 status_call! {
-    /// `PMIx_IOF_pull`: with a callback for the pull's number; without one it blocks and answers the number itself, or, to a
-    /// server, `OPERATION_SUCCEEDED`. Without a handler the library writes the output itself.
+    /// `PMIx_IOF_pull`: the callback gets the pull's number. Without a callback the call blocks and returns that number; in a
+    /// server it returns `OPERATION_SUCCEEDED`. Without a handler the library writes the output itself.
     fn PMIx_IOF_pull(
         procs: *const pmix_proc_t,
         nprocs: usize,
@@ -62,7 +62,7 @@ status_call! {
         if process::servers().is_none() && server().is_ok() {
             return Err(Status::OPERATION_SUCCEEDED);
         }
-        // The caller gets the pull's number as its status, and `Status::ok` makes an error of each status but success.
+        // The caller gets the pull's number as its status, and `Status::ok` treats every status but success as an error.
         match i32::try_from(number) {
             Ok(number) => Status(number).ok(),
             Err(_) => Err(Status::ERR_OUT_OF_RESOURCE),

@@ -192,7 +192,7 @@ impl Engine {
         let Some(collective) = self.collectives.get_mut(&id) else { return };
         if lost && collective.status.is_success() {
             collective.status = match collective.kind {
-                // As released servers say it.
+                // The status that stock servers return.
                 Kind::Fence => Status::ERR_PARTIAL_SUCCESS,
                 Kind::Connect | Kind::Disconnect => Status::ERR_LOST_CONNECTION,
                 Kind::Construct(_) if Info::is_set(&collective.infos, keys::GROUP_FT_COLLECTIVE) => Status::SUCCESS,

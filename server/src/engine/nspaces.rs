@@ -207,12 +207,12 @@ impl NspaceState {
         self.clients.contains_key(&rank) || self.has_left(rank)
     }
 
-    /// Whether it ran here, and the host has deregistered it.
+    /// Whether the process ran on this node and the host has deregistered it.
     pub fn has_left(&self, rank: Rank) -> bool {
         self.deregistered.contains(&rank)
     }
 
-    /// Whether it does and may still take part in something.
+    /// Whether the process runs on this node and may still enter a collective.
     pub fn is_alive(&self, rank: Rank) -> bool {
         self.clients.contains_key(&rank) && !self.gone.contains(&rank)
     }
@@ -348,7 +348,7 @@ impl Engine {
         Status::SUCCESS
     }
 
-    /// The known data of a job, if another one's registration may describe it; the outer `None` means that it is registered itself.
+    /// `None` if the job has a registration of its own. Otherwise the data from another job's registration, if there are any.
     pub fn may_describe(&self, nspace: &Nspace) -> Option<Option<Arc<JobData>>> {
         match self.nspaces.get(nspace) {
             Some(state) if state.described_by.is_none() && !state.foreign => None,
@@ -563,7 +563,7 @@ impl Engine {
         }
     }
 
-    /// Forgets a namespace, of which the job's data are left.
+    /// Removes a namespace and returns its job data, which outlive it.
     fn remove_nspace(&mut self, nspace: &Nspace) -> Option<Arc<JobData>> {
         let directory = self.nspaces.get(nspace)?.ledger.number();
         if let Some(number) = directory {
@@ -587,7 +587,7 @@ impl Engine {
         }
         self.farewells.retain(|(_, proc, _)| proc.nspace != *nspace);
         self.fail_gets_of(nspace);
-        // The next job of this name is none of their business.
+        // These connections must not reach a later job of the same name.
         let left: BTreeSet<PeerId> =
             self.peers.iter().filter(|(_, peer)| peer.proc.nspace == *nspace).map(|(id, _)| *id).collect();
         for id in left.into_iter().filter(|id| *id != PeerId::OWN) {
