@@ -330,10 +330,10 @@ fn an_abort_ends_the_job_with_its_status() {
     }
 }
 
-/// The ranks are killed while they wait in a fence. The stock server sometimes crashes after that
-/// (`docs/differences.md`), so it has more than one try.
+/// The ranks are killed while they wait in a fence. The stock server sometimes crashes after that (`docs/differences.md`): in 23 of 209
+/// runs, but five times in a row beside two fuzz targets. So it has more than one try.
 fn aborts(host: Library, ranks: Library) {
-    const TRIES: u32 = 5;
+    const TRIES: u32 = 12;
     const SEGMENTATION_FAULT: i32 = 128 + 11;
     for (servers, aborts) in [(1, "--abort 1"), (2, "--abort 3")] {
         let case = Case::new(servers, 2, host, &[ranks]).client_args(aborts);
