@@ -330,7 +330,7 @@ fn an_abort_ends_the_job_with_its_status() {
     }
 }
 
-/// The ranks are killed while they wait in a fence. The stock server sometimes crashes after that (`docs/differences.md`): in 23 of 209
+/// The ranks are killed while they wait in a fence. The stock server sometimes crashes after that (`docs/differences.md`): in 31 of 297
 /// runs, but five times in a row beside two fuzz targets. So it has more than one try.
 fn aborts(host: Library, ranks: Library) {
     const TRIES: u32 = 12;
