@@ -25,6 +25,11 @@ fn load_quickly() {
     if glibc().is_some_and(|version| version >= (2, 36)) {
         println!("cargo:rustc-cdylib-link-arg=-Wl,-z,pack-relative-relocs");
     }
+    if env::var("PROFILE").is_ok_and(|profile| profile == "release") {
+        let order = env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR") + "/start.ld";
+        println!("cargo:rustc-cdylib-link-arg=-Wl,-T,{order}");
+        println!("cargo:rerun-if-changed={order}");
+    }
 }
 
 /// The C library's release, where it is that one.

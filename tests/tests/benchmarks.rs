@@ -140,3 +140,19 @@ fn instructions_of_each_call() {
         counts.iter().filter(|(class, count)| **count * 100 > recorded[*class] * (100 + TOLERANCE)).collect();
     assert!(worse.is_empty(), "more than before: {worse:?}, recorded {recorded:?}; see the head of this test");
 }
+
+/// `ffi/start.ld` names the functions that a rank runs, so that they lie side by side in the installed library. Renamed functions drop
+/// out of it, and each rank's start takes more page faults.
+#[test]
+fn functions_of_a_start_are_listed() {
+    if Library::ours() != Library::Ours(Profile::Release) {
+        left_out("release", "functions have an order in the installed profile alone");
+        return;
+    }
+    if release_of("valgrind").is_none() {
+        left_out("valgrind", "it finds the functions that a rank runs");
+        return;
+    }
+    let check = Run::new(repository().join("ffi/start.sh"), Library::Stock);
+    check.arg("--check").arg(Library::ours().directory()).succeed();
+}
