@@ -6,11 +6,13 @@
 
 use std::ffi::{CStr, c_char};
 use std::mem::transmute;
+use std::ptr;
 use std::sync::OnceLock;
 
 use pmix_client::output;
 
 use super::c_text;
+use crate::convert::text;
 use crate::entry::entry;
 
 /// What `PMIx_Get_version` answers where the stock library is not loaded as well.
@@ -48,8 +50,23 @@ pub static pmix_dstore_version: Text = Text(VERSION.as_ptr());
 /// The name under which the facade needs the stock library.
 const STOCK: &CStr = c"libpmix-stock.so";
 
+/// Whether the loader has loaded a file of the stock library's name in the facade. To ask `dlopen` alone would search all library
+/// directories for it, in each process that has no facade.
+fn has_facade() -> bool {
+    unsafe extern "C" fn is_stock(object: *mut libc::dl_phdr_info, _: usize, _: *mut libc::c_void) -> libc::c_int {
+        // SAFETY: the loader passes an object, whose name is NULL or a C string.
+        let name = unsafe { text::string((*object).dlpi_name) }.map_or(&b""[..], CStr::to_bytes);
+        name.strip_suffix(STOCK.to_bytes()).is_some_and(|directory| directory.ends_with(b"/")).into()
+    }
+    // SAFETY: the function has the type that the call wants, and keeps nothing.
+    unsafe { libc::dl_iterate_phdr(Some(is_stock), ptr::null_mut()) != 0 }
+}
+
 /// The stock library's version, where it is loaded beside this one.
 fn stock_version() -> Option<&'static CStr> {
+    if !has_facade() {
+        return None;
+    }
     // SAFETY: constant strings. RTLD_NOLOAD loads nothing, and the handle keeps what is loaded there for good.
     let function = unsafe {
         let stock = libc::dlopen(STOCK.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
