@@ -16,7 +16,8 @@ use pmix_wire::Version;
 pub struct Joinable {
     offline: Offline,
     server: OnceLock<Channel>,
-    joining: Mutex<()>,
+    /// Whether the process has joined, with all that belongs to it.
+    has_joined: Mutex<bool>,
 }
 
 impl Joinable {
@@ -25,21 +26,29 @@ impl Joinable {
     /// # Errors
     /// `ERR_SYS_LIMITS_FILES` without descriptors to spare.
     pub fn new() -> Result<Joinable> {
-        Ok(Joinable { offline: Offline::new()?, server: OnceLock::new(), joining: Mutex::default() })
+        Ok(Joinable { offline: Offline::new()?, server: OnceLock::new(), has_joined: Mutex::default() })
     }
 
-    /// Joins the server to which `connect` connects, unless there is one. Gives whether there was none.
+    /// Joins the server to which `connect` connects, unless there is one, and then runs `introduce`. If that fails, the next
+    /// call runs it again, with the same server.
     ///
     /// # Errors
-    /// Those of `connect`.
-    pub fn join(&self, connect: impl FnOnce() -> Result<Channel>) -> Result<bool> {
-        let _joining = self.joining.lock();
-        if self.server.get().is_some() {
-            return Ok(false);
+    /// Those of `connect` and `introduce`.
+    pub fn join(
+        &self,
+        connect: impl FnOnce() -> Result<Channel>,
+        introduce: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let mut has_joined = self.has_joined.lock();
+        if !*has_joined {
+            if self.server.get().is_none() {
+                // Nobody else sets it: the lock is held.
+                let _ = self.server.set(connect()?);
+            }
+            introduce()?;
+            *has_joined = true;
         }
-        // Nobody else sets it: the lock is held.
-        let _ = self.server.set(connect()?);
-        Ok(true)
+        Ok(())
     }
 
     fn in_use(&self) -> &dyn Link {
@@ -100,5 +109,36 @@ impl Link for Joinable {
         if let Some(server) = self.server.get() {
             server.close();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+
+    use pmix_dstore::codec::Module;
+    use pmix_dstore::model::Status;
+
+    use super::*;
+    use crate::channel::mux::Mux;
+
+    #[test]
+    fn an_introduction_that_fails_is_made_again() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let channel = Channel {
+            mux: Mux::new(ours.into(), 0, Arc::new(|_| ())).unwrap(),
+            dialect: Dialect::plain(Module::V41),
+            version: Version::OURS,
+            is_ours: true,
+        };
+        let link = Joinable::new().unwrap();
+        assert_eq!(link.join(|| Err(Status::ERR_UNREACH), || panic!("to nobody")), Err(Status::ERR_UNREACH));
+        assert!(!link.has_server());
+        assert_eq!(link.join(|| Ok(channel), || Err(Status::ERR_TIMEOUT)), Err(Status::ERR_TIMEOUT));
+        assert!(link.has_server());
+        assert_eq!(link.join(|| panic!("there is a server"), || Ok(())), Ok(()));
+        assert_eq!(link.join(|| panic!("there is a server"), || panic!("it knows this process")), Ok(()));
+        link.close();
     }
 }

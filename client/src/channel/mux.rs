@@ -178,6 +178,11 @@ impl Mux {
             return reply(Err(Status::ERR_OUT_OF_RESOURCE));
         }
         let mut state = self.state.lock();
+        if state.wire.is_none() {
+            // After close no thread runs callbacks.
+            drop(state);
+            return reply(Err(Status::ERR_UNREACH));
+        }
         if let Err(status) = self.writable(&state, &payload) {
             state.due.push_back(Due::Reply(reply, Err(status)));
             return self.rouse(&state);

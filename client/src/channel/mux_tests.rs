@@ -416,3 +416,13 @@ fn tags_wrap_and_skip_those_in_use() {
     state.waiting.insert(101, Waiting::Caller);
     assert_eq!([state.next_tag(), state.next_tag(), state.next_tag()], [u32::MAX, 102, 103]);
 }
+
+#[test]
+fn a_request_after_close_is_answered_at_once() {
+    let (mux, _peer, _) = pair();
+    mux.ready().unwrap();
+    mux.close();
+    let (sender, receiver) = unbounded();
+    mux.request([1], Box::new(move |reply| sender.send(reply).unwrap()));
+    assert_eq!(receiver.try_recv(), Ok(Err(Status::ERR_UNREACH)));
+}

@@ -228,19 +228,17 @@ impl Client {
         let env = Environment::from_process()?.with_reported_server(report)?;
         let me = &inner.me;
         let sink = sink(Arc::new(OnceLock::from(Arc::downgrade(inner))));
-        let is_new = link.join(|| {
-            Channel::connect_any(&env, me, deadline, &sink).inspect_err(|status| refused(&env, me, *status))
-        })?;
-        if is_new {
+        let connect =
+            || Channel::connect_any(&env, me, deadline, &sink).inspect_err(|status| refused(&env, me, *status));
+        link.join(connect, || {
             // As a tool, it shows the output of the jobs that it spawns.
             self.show_output(Format::default());
             if let Some(server) = &env.server {
                 // Set only here.
                 let _ = inner.server_uri.set(server.to_string());
             }
-            inner.register_events_again()?;
-        }
-        Ok(())
+            inner.register_events_again()
+        })
     }
 
     /// The caller's own data that lives as long as the client. The first call creates it. `None` if a value of another
