@@ -9,11 +9,17 @@ use pmix_server::KEEPALIVE_VARIABLE;
 
 /// The read end of the pipe, if the starter passed one. Children get neither the variable nor the descriptor.
 pub fn take() -> Option<OwnedFd> {
-    let number: RawFd = env::var(KEEPALIVE_VARIABLE).ok()?.parse().ok()?;
+    // A program with more rights than its user does not let the user choose the descriptor.
+    // SAFETY: the call takes a number and touches no memory of ours.
+    if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
+        return None;
+    }
+    let number = env::var(KEEPALIVE_VARIABLE).ok()?.parse::<RawFd>().ok();
     let name = CString::new(KEEPALIVE_VARIABLE).ok()?;
     // SAFETY: a C string. glibc frees nothing here and moves pointers within the environment, so that a thread of the host that reads
     // the environment at the same time finds valid strings.
     unsafe { libc::unsetenv(name.as_ptr()) };
+    let number = number?;
     if number <= libc::STDERR_FILENO || !is_read_end(number) {
         return None;
     }

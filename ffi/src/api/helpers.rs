@@ -2,8 +2,8 @@
 
 use std::ffi::{c_char, c_void};
 
-use pmix_dstore::compression;
 use pmix_dstore::model::{Bytes, DataType, InfoFlags, Result};
+use pmix_dstore::{compression, fallible_alloc};
 
 use super::buffer::{append, unread};
 use super::{Out, c_str, optional_object, present, writable};
@@ -129,8 +129,11 @@ status_entry! {
     /// `PMIx_Data_copy_payload`: appends the bytes of `src` that have not been unpacked to `dest`.
     fn PMIx_Data_copy_payload(dest: *mut pmix_data_buffer_t, src: *mut pmix_data_buffer_t) {
         let (dest, src) = (writable(dest)?, writable(src)?);
-        // SAFETY: not NULL, hence initialised buffers, whose memory is from `malloc`.
-        unsafe { append(dest, unread(src)) }
+        // A buffer may be copied into itself, and moves when it grows.
+        // SAFETY: not NULL, hence an initialised buffer, which nobody changes before the copy is made.
+        let bytes = fallible_alloc::copy(unsafe { unread(src) })?;
+        // SAFETY: not NULL, hence an initialised buffer, whose memory is from `malloc`.
+        unsafe { append(dest, &bytes) }
     }
 }
 
