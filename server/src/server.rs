@@ -97,6 +97,10 @@ impl Server {
         let has_callback = done.is_some();
         let (status, tickets) = {
             let mut engine = self.shared.engine.lock();
+            if engine.is_ended() {
+                // Finalize was faster: nobody would remove what this operation makes.
+                return Status::ERR_INIT;
+            }
             let (status, tickets) = engine.recording(operation);
             if let Some(done) = done {
                 engine.call_after(tickets.clone(), self.shared.after_call(move || done(status)));
@@ -128,7 +132,10 @@ impl Server {
                 })
             }
         };
-        self.shared.feed(|engine| engine.dmodex_request(proc, done))
+        self.shared.feed(|engine| match engine.is_ended() {
+            true => Status::ERR_INIT,
+            false => engine.dmodex_request(proc, done),
+        })
     }
 
     /// Figures for reports.

@@ -457,7 +457,11 @@ mod tests {
             &["PMIx_Fence", "PMIx_Group_construct"],
             &["GROUP_CONTEXT_ID", "LOCAL_COLLECTIVE_STATUS", "SORTED_PROC_ARRAY"],
         ),
-        ("server/src/engine/output.rs", &["PMIx_Spawn"], &["IOF_STOP", "LOG_SOURCE", "LOG_STDERR", "LOG_STDOUT"]),
+        (
+            "server/src/engine/output.rs",
+            &["PMIx_Spawn"],
+            &["IOF_STOP", "LOG_ONCE", "LOG_SOURCE", "LOG_STDERR", "LOG_STDOUT"],
+        ),
         ("server/src/engine/events.rs", &["PMIx_Notify_event"], &[]),
     ];
 

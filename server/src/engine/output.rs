@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use pmix_client::output::{STDDIAG, STDERR, STDIN, STDOUT};
-use pmix_dstore::model::{Info, Nspace, Proc, Rank, Status, Value, keys};
+use pmix_dstore::fallible_alloc;
+use pmix_dstore::model::{Info, Nspace, Proc, Rank, Result, Status, Value, keys};
 use pmix_wire::reply::IoPullReply;
 use pmix_wire::{FlowControl, IoDelivery, TAG_FLOW_CONTROL, TAG_IOF};
 
@@ -24,6 +25,13 @@ const KEPT_MAX: usize = 16 << 20;
 const PIECE: usize = 128;
 /// The handler of a tool without a pull.
 const DEFAULT_HANDLER: u64 = 0;
+
+/// The output stream that an entry of a log is for, and its text.
+fn stream_of(info: &Info) -> Option<(u16, &[u8])> {
+    let streams = [(keys::LOG_STDOUT, STDOUT), (keys::LOG_STDERR, STDERR)];
+    let (_, channel) = streams.into_iter().find(|(key, _)| info.key.is(key))?;
+    Some((channel, info.value.as_text()?))
+}
 
 /// Pulls and kept output.
 #[derive(Default)]
@@ -179,23 +187,29 @@ impl Engine {
     }
 
     /// Takes out of what a gateway's host logs the texts for the output streams: they are output of the process that they come from.
-    /// The host cannot be asked to write them, since it asks the library.
-    pub(super) fn write_log(&mut self, host: &Proc, data: &mut Vec<Info>, directives: &[Info]) {
+    /// The host cannot be asked to write them, since it asks the library. A log for one channel alone (`PMIX_LOG_ONCE`) goes to its
+    /// first one.
+    ///
+    /// # Errors
+    /// `ERR_NOMEM`: texts before that one have been written.
+    pub(super) fn write_log(&mut self, host: &Proc, data: &mut Vec<Info>, directives: &[Info]) -> Result<()> {
         let source = match Info::find(directives, keys::LOG_SOURCE) {
             Some(Value::Proc(source)) => source,
             _ => host,
         };
-        data.retain(|info| {
-            let streams = [(keys::LOG_STDOUT, STDOUT), (keys::LOG_STDERR, STDERR)];
-            let stream = streams.iter().find(|(key, _)| info.key.is(key));
-            let Some((channel, text)) = stream.map(|(_, channel)| *channel).zip(info.value.as_text()) else {
-                return true;
-            };
-            let (source, data) = (source.clone(), text.to_vec());
-            self.deliver_output(source.clone(), channel, data.clone(), Vec::new());
-            self.outputs.push_back(Output::Show(IoDelivery { source, channel, handler: 0, infos: Vec::new(), data }));
-            false
-        });
+        let is_once = Info::is_set(directives, keys::LOG_ONCE);
+        if is_once && data.first().is_some_and(|info| stream_of(info).is_none()) {
+            return Ok(());
+        }
+        for info in data.iter().take(if is_once { 1 } else { usize::MAX }) {
+            let Some((channel, text)) = stream_of(info) else { continue };
+            let (shown, data) = (fallible_alloc::copy(text)?, fallible_alloc::copy(text)?);
+            self.deliver_output(source.clone(), channel, data, Vec::new());
+            let output = IoDelivery { source: source.clone(), channel, handler: 0, infos: Vec::new(), data: shown };
+            self.outputs.push_back(Output::Show(output));
+        }
+        data.retain(|info| !is_once && stream_of(info).is_none());
+        Ok(())
     }
 
     /// Output of a process that the host has.

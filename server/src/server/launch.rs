@@ -56,8 +56,7 @@ impl Server {
             Ok(variables) => {
                 let _call = Call::begin();
                 let done = self.shared.after_call(move || done(variables));
-                self.shared.feed(|engine| engine.defer(done));
-                Status::SUCCESS
+                self.shared.later(done).map_or(Status::ERR_INIT, |()| Status::SUCCESS)
             }
             Err(status) => status,
         }

@@ -1,9 +1,10 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crossbeam::channel::unbounded;
+use crossbeam::channel::{Sender, unbounded};
 use nix::unistd::{getegid, geteuid};
 use pmix_client::Event;
 use pmix_dstore::codec::{BufferType, Dialect, Module};
@@ -254,6 +255,13 @@ fn no_handler_is_called_after_finalize() {
     // The server's thread is busy, and has an event to deliver after that.
     server.register_client(proc, 0, 0, 0, Some(Box::new(move |_| held.recv().unwrap_or(()))));
     server.notify_event(Status(-3456), server.me().clone(), 2, Vec::new(), None);
+    finalize_while_busy(&server, go_on);
+    let left = calls.try_iter().count();
+    assert!(calls.recv_timeout(Duration::from_millis(200)).is_err(), "called after finalize, {left} times before");
+}
+
+/// Ends a server whose thread is busy until `go_on` is dropped, which happens once the end has begun.
+fn finalize_while_busy(server: &Server, go_on: Sender<()>) {
     thread::scope(|scope| {
         let ending = scope.spawn(|| server.finalize());
         while !server.shared.is_stopped() {
@@ -262,8 +270,24 @@ fn no_handler_is_called_after_finalize() {
         drop(go_on);
         assert_eq!(ending.join().unwrap(), Status::SUCCESS);
     });
-    let left = calls.try_iter().count();
-    assert!(calls.recv_timeout(Duration::from_millis(200)).is_err(), "called after finalize, {left} times before");
+}
+
+/// A host's thread may see a running server and get its lock only after another thread has ended it.
+#[test]
+fn operations_that_come_after_the_end_are_refused() {
+    let server = Server::init(Arc::new(Silent), &[]).unwrap();
+    server.finalize();
+    server.shared.stop.store(false, Ordering::Release);
+    let job = Nspace::new("job").unwrap();
+    let called = Arc::new(AtomicBool::new(false));
+    let call = Arc::clone(&called);
+    let done = Box::new(move |_| call.store(true, Ordering::Release));
+    assert_eq!(server.register_nspace(job.clone(), 1, Vec::new(), None), Status::ERR_INIT);
+    assert_eq!(server.register_client(Proc::new(job.clone(), Rank(0)), 0, 0, 0, Some(done)), Status::ERR_INIT);
+    assert_eq!(server.dmodex_request(Proc::new(job, Rank(0)), Box::new(|_, _| ())), Status::ERR_INIT);
+    assert_eq!(server.setup_application(&[], Box::new(|_| ())), Status::ERR_INIT);
+    assert!(!called.load(Ordering::Acquire), "a call that is refused has no callback");
+    server.shared.stop.store(true, Ordering::Release);
 }
 
 #[test]
@@ -286,14 +310,7 @@ fn a_process_that_was_lost_before_finalize_is_told_of() {
         Some(Box::new(move |_| held.recv().unwrap_or(()))),
     );
     drop(stream);
-    thread::scope(|scope| {
-        let ending = scope.spawn(|| server.finalize());
-        while !server.shared.is_stopped() {
-            thread::yield_now();
-        }
-        drop(go_on);
-        assert_eq!(ending.join().unwrap(), Status::SUCCESS);
-    });
+    finalize_while_busy(&server, go_on);
     assert_eq!(events.try_iter().collect::<Vec<_>>(), [(Status::ERR_LOST_CONNECTION, proc)]);
 }
 

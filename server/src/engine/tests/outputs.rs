@@ -187,6 +187,15 @@ fn a_gateway_writes_what_its_host_logs_for_the_output_streams() {
     let Some((_, Upcall::Log { data, .. })) = bench.upcalls.pop() else { panic!("the host is asked about the rest") };
     assert_eq!(data, [entry("pmix.log.syslog", "noted")]);
 
+    // For the first channel alone.
+    let once = || vec![Info::new(keys::LOG_ONCE, Value::Bool(true))];
+    bench.enter_as(PeerId::OWN, 203, &log(streams(), once()));
+    assert_eq!((shown(&mut bench).len(), answer(&bench, 203)), (1, Some(Status::SUCCESS)));
+    let data = [vec![entry("pmix.log.syslog", "noted")], streams()].concat();
+    bench.enter_as(PeerId::OWN, 204, &log(data, once()));
+    assert!(bench.shown.is_empty(), "the host has the first channel");
+    assert!(matches!(&bench.upcalls.pop(), Some((_, Upcall::Log { data, .. })) if data.len() == 3));
+
     bench.request(1, 120, log(streams(), Vec::new()));
     assert!(bench.shown.is_empty(), "what a rank logs is the host's");
     assert!(matches!(&bench.upcalls.pop(), Some((_, Upcall::Log { data, .. })) if data.len() == 2));
