@@ -58,6 +58,22 @@ fn another_launchers_environment_is_not_passed_on() {
 }
 
 #[test]
+fn ranks_that_share_processors_are_told() {
+    let show = ["sh", "-c", "echo ${OMPI_MCA_mpi_oversubscribe-unset}"];
+    let processors = nix::unistd::sysconf(nix::unistd::SysconfVar::_NPROCESSORS_ONLN).unwrap().unwrap() as usize;
+    let told = |ranks: usize, user: Option<&str>| {
+        let ranks = ranks.to_string();
+        let mut command = pmixrun(&[&["-n", &ranks][..], &show].concat());
+        command.env_remove("OMPI_MCA_mpi_oversubscribe");
+        let output = command.envs(user.map(|value| ("OMPI_MCA_mpi_oversubscribe", value))).output().unwrap();
+        text(&output.stdout).lines().next().unwrap().to_owned()
+    };
+    assert_eq!(told(1, None), "unset");
+    assert_eq!(told(processors + 1, None), "1");
+    assert_eq!(told(processors + 1, Some("0")), "0");
+}
+
+#[test]
 fn output_is_tagged_on_request() {
     let output = run(&["-n", "2", "--tag-output", "sh", "-c", "echo out; echo err >&2"]);
     assert_eq!(sorted_lines(&output.stdout), ["[0]<stdout>: out", "[1]<stdout>: out"]);

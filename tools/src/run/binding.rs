@@ -50,6 +50,11 @@ impl Binding {
         self.slots
     }
 
+    /// Whether this many ranks are more than the node has processing units.
+    pub fn is_oversubscribed(&self, ranks: u32) -> bool {
+        ranks > self.slots
+    }
+
     fn core(&self, rank: u32) -> Option<&Set> {
         match self.cores.len() {
             0 => None,

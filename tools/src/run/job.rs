@@ -125,7 +125,7 @@ impl Job {
             info(keys::LOCAL_PROCS, Value::procs(procs)),
             info(keys::TMPDIR, path(directories.top())),
             info(keys::NSDIR, path(directories.job())),
-            info(keys::NODE_OVERSUBSCRIBED, Value::Bool(args.ranks > binding.slots())),
+            info(keys::NODE_OVERSUBSCRIBED, Value::Bool(binding.is_oversubscribed(args.ranks))),
         ];
         let cpusets: Option<Vec<String>> = (0..args.ranks).map(|rank| binding.cpuset_list(rank)).collect();
         infos.extend(cpusets.map(|sets| info(keys::LOCAL_CPUSETS, Value::string(sets.join(":")))));

@@ -70,6 +70,13 @@ pub(super) fn allow_descriptors(ranks: u32) {
     }
 }
 
+/// What mpirun tells the ranks of an oversubscribed node: Open MPI 4.1 reads this variable, and not `PMIX_NODE_OVERSUBSCRIBED`. Its ranks
+/// yield the processor then while they wait. A user's own value counts.
+pub(super) fn when_oversubscribed() -> Option<(String, String)> {
+    const VARIABLE: &str = "OMPI_MCA_mpi_oversubscribe";
+    std::env::var_os(VARIABLE).is_none().then(|| (VARIABLE.into(), "1".into()))
+}
+
 /// Starts a rank in a process group of its own. The rank is killed when the calling process ends. Its streams are the
 /// three given ones; it inherits no other descriptor.
 ///

@@ -186,7 +186,7 @@ impl Supervisor<'_> {
         let mut asked = VecDeque::new();
         for rank in 0..self.args.ranks {
             binding.bound(rank, self.watchdog.pid(), || {
-                asked.push_back(self.request_start(rank)?);
+                asked.push_back(self.request_start(rank, binding)?);
                 if asked.len() > ahead_max { self.has_started(&mut asked) } else { Ok(()) }
             })??;
         }
@@ -197,13 +197,17 @@ impl Supervisor<'_> {
     }
 
     /// Requests the start of a rank from the watchdog; returns the rank's output streams.
-    fn request_start(&mut self, rank: u32) -> Result<Vec<Output>, String> {
+    fn request_start(&mut self, rank: u32, binding: &Binding) -> Result<Vec<Output>, String> {
         let words = |error: std::io::Error| format!("no pipes for a rank: {error}");
         let proc = Proc::new(self.nspace.clone(), Rank(rank));
         let env =
             self.server.setup_fork(&proc).map_err(|status| format!("no environment for rank {rank}: {status}"))?;
         // The names are our own and UTF-8. Paths that are not UTF-8 are converted with loss.
-        let env = env.into_iter().map(|(name, value)| (name, value.to_string_lossy().into_owned())).collect();
+        let mut env: Vec<_> =
+            env.into_iter().map(|(name, value)| (name, value.to_string_lossy().into_owned())).collect();
+        if binding.is_oversubscribed(self.args.ranks) {
+            env.extend(ranks::when_oversubscribed());
+        }
         // Only rank 0 has a standard input.
         let stdin = (rank == 0).then(std::io::pipe).transpose().map_err(words)?;
         let stdout = std::io::pipe().map_err(words)?;
