@@ -50,16 +50,19 @@ impl Writer {
     /// `IOF_FAILURE` if a file cannot be written; reported once for each file.
     pub(crate) fn write(&mut self, source: &Proc, channel: u16, data: &[u8], details: &Details) -> Result<()> {
         let key = (source.clone(), channel);
-        let mut held = self.rests.remove(&key).unwrap_or_default();
-        held.extend_from_slice(data);
-        let whole = match held.iter().rposition(|byte| *byte == b'\n') {
-            _ if data.is_empty() || self.format.raw || held.len() > LINE_MAX => held.len(),
-            Some(end) => end + 1,
-            None => 0,
+        let rest = self.rests.entry(key.clone()).or_default();
+        let before = rest.len();
+        rest.extend_from_slice(data);
+        // What was held back has no end of a line: looking at it once more with each piece would cost the square of a long line.
+        let whole = match data.iter().rposition(|byte| *byte == b'\n') {
+            _ if data.is_empty() || self.format.raw || rest.len() > LINE_MAX => rest.len(),
+            Some(end) => before + end + 1,
+            None => return Ok(()),
         };
-        let rest = held.split_off(whole);
-        if !rest.is_empty() {
-            self.rests.insert(key, rest);
+        let incomplete = rest.split_off(whole);
+        let held = std::mem::replace(rest, incomplete);
+        if rest.is_empty() {
+            self.rests.remove(&key);
         }
         let mut text = Vec::with_capacity(held.len());
         for line in held.split_inclusive(|byte| *byte == b'\n' && !self.format.raw) {
