@@ -103,6 +103,14 @@ impl Packer {
         self.op(ty, values.len(), |packer| packer.put_items(ty, values, DEPTH_MAX))
     }
 
+    /// One operation with any number of values of a type whose values are one byte each: `BYTE`, `INT8` or `UINT8`.
+    ///
+    /// # Errors
+    /// As [`Packer::pack`]; `NOMEM`.
+    pub fn octets(&mut self, ty: DataType, values: &[u8]) -> Result<()> {
+        self.op(ty, values.len(), |packer| packer.raw(values))
+    }
+
     /// A command of the protocol.
     pub fn command(&mut self, command: u8) {
         match self.dialect.module {

@@ -184,6 +184,32 @@ fn every_type_survives_every_dialect_that_knows_it() {
     }
 }
 
+#[test]
+fn bytes_at_once_are_packed_as_single_ones() {
+    let bytes = [0, 1, 127, 128, 255];
+    let kinds: [(DataType, fn(u8) -> Value); 3] = [
+        (DataType::BYTE, Value::Byte),
+        (DataType::UINT8, Value::Uint8),
+        (DataType::INT8, |byte| Value::Int8(byte as i8)),
+    ];
+    for (ty, value) in kinds {
+        for dialect in dialects() {
+            let (mut one_by_one, mut at_once) = (Packer::new(dialect), Packer::new(dialect));
+            one_by_one.pack(ty, &bytes.map(value)).unwrap();
+            at_once.octets(ty, &bytes).unwrap();
+            assert_eq!(at_once.as_bytes(), one_by_one.as_bytes());
+            let mut unpacker = Unpacker::new(dialect, at_once.as_bytes());
+            assert_eq!((unpacker.octets(ty), unpacker.rest()), (Ok(&bytes[..]), &[][..]));
+            let cut = &at_once.as_bytes()[..at_once.len() - 1];
+            assert_eq!(
+                Unpacker::new(dialect, cut).octets(ty),
+                Unpacker::new(dialect, cut).unpack_all(ty).map(|_| &[][..])
+            );
+            assert!(Unpacker::new(dialect, cut).octets(ty).is_err());
+        }
+    }
+}
+
 fn proc_stats() -> ProcStats {
     ProcStats {
         node: text("n"),

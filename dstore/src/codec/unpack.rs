@@ -93,6 +93,15 @@ impl<'a> Unpacker<'a> {
         self.take_items(ty, count, DEPTH_MAX)
     }
 
+    /// One operation of [`Packer::octets`](super::Packer::octets).
+    ///
+    /// # Errors
+    /// As [`Unpacker::unpack`].
+    pub fn octets(&mut self, ty: DataType) -> Result<&'a [u8]> {
+        let count = self.open_head(ty)?;
+        self.take_bytes(count)
+    }
+
     /// A command of the protocol.
     ///
     /// # Errors

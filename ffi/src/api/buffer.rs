@@ -35,18 +35,14 @@ status_entry! {
         let count = usize::try_from(num_vals).map_err(|_| Status::ERR_BAD_PARAM)?;
         let width = element_size(ty).ok_or(Status::ERR_UNKNOWN_DATA_TYPE)?;
         let source = if count == 0 { src.cast_const() } else { present(src)? };
-        let mut values = fallible_alloc::vec(count)?;
-        for index in 0..count {
-            let at = source.wrapping_byte_add(index * width);
-            values.push(match ty {
-                // SAFETY: `src` is an array of `num_vals` initialised arrays; maps in them are texts where they are packed.
-                DataType::DATA_ARRAY => Value::DataArray(Box::new(unsafe { read_packed_array(at.cast()) }?)),
-                // SAFETY: `src` is an array of `num_vals` initialised objects of this type.
-                ty => unsafe { read_any(ty, at) }?,
-            });
-        }
         let mut packer = Packer::new(dialect());
-        packer.pack(ty, &values)?;
+        if is_octet(ty) {
+            // SAFETY: `src` is an array of `num_vals` bytes, or NULL and not read.
+            packer.octets(ty, unsafe { array::bytes(source.cast(), count) })?;
+        } else {
+            // SAFETY: `src` is an array of `num_vals` initialised objects of this type.
+            packer.pack(ty, &unsafe { objects(ty, source, count, width) }?)?;
+        }
         // SAFETY: `buffer` is not NULL, hence initialised; its memory is from `malloc`.
         unsafe { append(buffer, packer.as_bytes()) }
     }
@@ -74,18 +70,27 @@ status_entry! {
         *count = 0;
         // SAFETY: `buffer` is not NULL, hence initialised.
         let mut unpacker = Unpacker::new(dialect(), unsafe { unread(buffer) });
-        let values: Vec<Value> = unpacker.unpack_all(ty)?;
-        let rest = unpacker.rest().len();
-        for (index, value) in values.iter().take(places).enumerate() {
-            // SAFETY: `dest` has room for as many objects of this type as the caller said; the place is zeroed for `write_any`.
-            unsafe {
-                let at = dest.byte_add(index * width);
-                at.cast::<u8>().write_bytes(0, width);
-                write_any(value, at)?;
+        let packed = if is_octet(ty) {
+            let bytes = unpacker.octets(ty)?;
+            *count = bytes.len().min(places) as i32;
+            // SAFETY: `dest` has room for as many bytes as the caller said, and is no part of the buffer.
+            unsafe { dest.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len().min(places)) };
+            bytes.len()
+        } else {
+            let values: Vec<Value> = unpacker.unpack_all(ty)?;
+            for (index, value) in values.iter().take(places).enumerate() {
+                // SAFETY: `dest` has room for as many objects of this type as the caller said; the place is zeroed for `write_any`.
+                unsafe {
+                    let at = dest.byte_add(index * width);
+                    at.cast::<u8>().write_bytes(0, width);
+                    write_any(value, at)?;
+                }
+                *count += 1;
             }
-            *count += 1;
-        }
-        if values.len() > places {
+            values.len()
+        };
+        let rest = unpacker.rest().len();
+        if packed > places {
             return Err(Status::ERR_UNPACK_INADEQUATE_SPACE);
         }
         // SAFETY: `buffer` is not NULL, hence initialised; `rest` bytes at its end have not been unpacked.
@@ -114,6 +119,33 @@ status_entry! {
         output.set(copy_text(shown.split(|byte| *byte == 0).next().unwrap_or_default())?);
         Ok(())
     }
+}
+
+/// Whether objects of a type are packed as they lie in memory. PRRTE packs standard input and whole messages so: as single values a
+/// byte would take dozens of bytes.
+fn is_octet(ty: DataType) -> bool {
+    matches!(ty, DataType::BYTE | DataType::INT8 | DataType::UINT8)
+}
+
+/// The objects of an array, of `width` bytes each.
+///
+/// # Errors
+/// `NOMEM`, and what is wrong with an object.
+///
+/// # Safety
+/// `source` points to `count` initialised objects of this type.
+unsafe fn objects(ty: DataType, source: *const c_void, count: usize, width: usize) -> Result<Vec<Value>> {
+    let mut values = fallible_alloc::vec(count)?;
+    for index in 0..count {
+        let at = source.wrapping_byte_add(index * width);
+        values.push(match ty {
+            // SAFETY: the caller's promise; maps in arrays are texts where they are packed.
+            DataType::DATA_ARRAY => Value::DataArray(Box::new(unsafe { read_packed_array(at.cast()) }?)),
+            // SAFETY: the caller's promise.
+            ty => unsafe { read_any(ty, at) }?,
+        });
+    }
+    Ok(values)
 }
 
 /// The bytes of a buffer that have not been unpacked.
