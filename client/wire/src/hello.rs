@@ -223,7 +223,7 @@ impl Hello {
     }
 }
 
-/// The answer to a client, and from release 5.0 on to a singleton.
+/// The answer to a client, and to a singleton of 5.0.9 or later, but not of 6.0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientReply {
     /// 0, or the reason for which the server refuses the connection.
@@ -257,7 +257,7 @@ impl ClientReply {
     }
 }
 
-/// The answer to an accepted tool, launcher or scheduler, and up to release 4.2 to a singleton.
+/// The answer to an accepted tool, launcher or scheduler, and to a singleton of a release before 5.0.9 or of 6.0.
 ///
 /// A refusal is the status alone: 4 bytes, big-endian.
 #[derive(Clone, Debug, PartialEq)]

@@ -14,8 +14,12 @@ use crate::completion::UpcallResult;
 use crate::config::TOOL_PROOF_VARIABLE as DEMAND;
 use crate::upcall::Upcall;
 
-/// The first release whose singletons are answered like clients.
-const SINGLETON_IS_CLIENT: Version = Version::new(5, 0, 0);
+/// Whether singletons of this release wait for the answer that clients get: from 5.0.9 and from 6.1 on. Others wait for that of tools,
+/// which is longer.
+fn takes_singletons_for_clients(version: Version) -> bool {
+    let is_6_0 = (Version::new(6, 0, 0)..Version::new(6, 1, 0)).contains(&version);
+    version >= Version::new(5, 0, 9) && !is_6_0
+}
 
 /// The user of a tool.
 struct ToolUser {
@@ -175,7 +179,7 @@ impl Engine {
         };
         let peer = Peer { is_tool: true, admitted: true, ..Peer::new(proc.clone(), user, &hello) };
         let status = Status::SUCCESS;
-        let reply = if kind == PeerKind::Singleton && peer.version >= SINGLETON_IS_CLIENT {
+        let reply = if kind == PeerKind::Singleton && takes_singletons_for_clients(peer.version) {
             ClientReply { status, index: id.index() }.encode()
         } else {
             let assigned = kind.wants_id().then_some(proc);

@@ -250,11 +250,20 @@ fn singletons_are_answered_as_their_release_expects() {
     let mut bench = Bench::new(0, 1, 1);
     let silent = || UpcallResult::Op(Status::ERR_NOT_SUPPORTED);
     let alone = Proc::new(Nspace::new("singleton.here.1").unwrap(), Rank(0));
-    for (version, len) in [("4.2.2", ToolReply::len(PeerKind::Singleton)), ("5.0.1", ClientReply::LEN)] {
+    let (tool, client) = (ToolReply::len(PeerKind::Singleton), ClientReply::LEN);
+    let releases = [
+        ("4.2.2", tool),
+        ("5.0.7a1", tool),
+        ("5.0.9", client),
+        ("6.0.0", tool),
+        ("6.1.0", client),
+        ("7.0.0rc1", client),
+    ];
+    for (version, len) in releases {
         let (hello, transport) = named_tool(1000, PeerKind::Singleton, alone.clone());
         let knocked = bench.knock(peer(50), (Hello { version: version.into(), ..hello }, transport), silent());
         assert_eq!(knocked.map(|(_, reply)| reply.len()), Some(len), "{version}");
         bench.lose(50);
     }
-    assert_eq!(bench.log.len(), 2, "they did not say farewell: {:?}", bench.log);
+    assert_eq!(bench.log.len(), releases.len(), "they did not say farewell: {:?}", bench.log);
 }
