@@ -100,7 +100,7 @@ test-apps: deps-apps build
 .PHONY: test-openmpi5
 test-openmpi5: deps-test build
 	tests/openmpi5/root.sh $(or $(ROOT),$(error ROOT names the directory)) $(or $(RELEASE),trixie)
-	$(call tested,PMIX_TEST_OPENMPI$(if $(filter sid,$(RELEASE)),6,5)=$(abspath $(ROOT)) $(CARGO) test -p pmix-tests --test openmpi5)
+	$(call tested,PMIX_TEST_OPENMPI$(if $(filter sid,$(RELEASE)),6,5)=$(abspath $(ROOT)) $(CARGO) test -p pmix-tests --test 'openmpi5*')
 
 # Test programs are built here and run there: cargo starts each by the runner. Slurm's plugin of Debian 13 is a part of slurm-wlm.
 .PHONY: test-in-root

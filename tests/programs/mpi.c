@@ -10,6 +10,7 @@
  *   rendezvous               the first half accepts the second one, by a published name
  *   serve FILE, visit FILE   the same between two jobs; the name of the port is published, FILE says when
  *   visit-file FILE, serve-file FILE   the same without a name server: FILE holds the port
+ *   meet-by-port             the first half of a job accepts the second one, by a port that is published nowhere
  *   segments PMIXCTL         looks for the addresses of all ranks in the segments of its node
  *   unpublish                publishes twice, unpublishes, looks up a missing name
  *   abort CODE               rank 1 calls MPI_Abort
@@ -18,6 +19,12 @@
  *   early CODE               rank 1 ends before MPI_Init
  *   orphan                   rank 1 kills the daemon it came from, while the others wait for it in a barrier
  *   early-orphan             the same while they wait in MPI_Init
+ *   stdin                    each rank reads its standard input to the end: prints the number of bytes and their sum
+ *   say                      each rank writes a line to standard output and one to standard error
+ *   zeros N                  each rank writes N zero bytes
+ *   signal FILE              FILE.R says that rank R waits for SIGUSR1
+ *   place                    each rank prints its number on its node and its processors
+ *   survive                  rank 1 kills itself, and the others go on without it (ULFM)
  *
  * Every process prints "rank R of N: library DEV:INO daemon DEV:INO offers STORES on HOST": which libpmix it and its
  * parent have mapped, which data stores its server offers, and where it is.
@@ -25,8 +32,12 @@
 #include "mapped.h"
 
 #include <mpi.h>
+#ifdef OPEN_MPI
+#include <mpi-ext.h>
+#endif
 
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -185,6 +196,23 @@ static void rendezvous(void)
     MPI_Comm_free(&half);
 }
 
+static void meet_by_port(void)
+{
+    char port[MPI_MAX_PORT_NAME] = "";
+    MPI_Comm half;
+    int accepts = rank < (size + 1) / 2;
+    MPI_Comm_split(MPI_COMM_WORLD, accepts, rank, &half);
+    if (rank == 0) {
+        MPI_Open_port(MPI_INFO_NULL, port);
+    }
+    MPI_Bcast(port, MPI_MAX_PORT_NAME, MPI_CHAR, 0, MPI_COMM_WORLD);
+    accept_or_connect(accepts, port, half, size);
+    if (rank == 0) {
+        MPI_Close_port(port);
+    }
+    MPI_Comm_free(&half);
+}
+
 static void write_file(const char *path, const char *text)
 {
     char part[4096];
@@ -279,6 +307,108 @@ static void unpublish(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* Fowler, Noll and Vo's sum tells orders of bytes apart. */
+static void read_stdin(void)
+{
+    static unsigned char piece[1 << 16];
+    uint64_t sum = 0xcbf29ce484222325;
+    size_t count, all = 0;
+    while ((count = fread(piece, 1, sizeof(piece), stdin)) > 0) {
+        for (size_t at = 0; at < count; at++) {
+            sum = (sum ^ piece[at]) * 0x100000001b3;
+        }
+        all += count;
+    }
+    check(feof(stdin), "end of standard input");
+    printf("rank %d read %zu bytes, sum %016llx\n", rank, all, (unsigned long long) sum);
+    fflush(stdout);
+}
+
+static void say(void)
+{
+    printf("rank %d says this\n", rank);
+    fflush(stdout);
+    fprintf(stderr, "rank %d complains\n", rank);
+}
+
+static void write_zeros(size_t count)
+{
+    static const char piece[1 << 16];
+    for (size_t left = count, part; left > 0; left -= part) {
+        part = left < sizeof(piece) ? left : sizeof(piece);
+        check(fwrite(piece, 1, part, stdout) == part, "output of zeros");
+    }
+    printf("\n");
+    fflush(stdout);
+}
+
+static volatile sig_atomic_t signals;
+
+static void count_signal(int number)
+{
+    (void) number;
+    signals++;
+}
+
+static void wait_for_signal(const char *path)
+{
+    char here[4096];
+    signal(SIGUSR1, count_signal);
+    snprintf(here, sizeof(here), "%s.%d", path, rank);
+    write_file(here, "");
+    while (signals == 0) {
+        usleep(20000);
+    }
+    printf("rank %d has got the signal\n", rank);
+    fflush(stdout);
+    check_collectives(MPI_COMM_WORLD, "after the signal");
+}
+
+static void show_place(void)
+{
+    char line[4096];
+    int local;
+    MPI_Comm node;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node);
+    MPI_Comm_rank(node, &local);
+    MPI_Comm_free(&node);
+    FILE *status = fopen("/proc/self/status", "r");
+    while (status != NULL && fgets(line, sizeof(line), status) != NULL) {
+        if (strncmp(line, "Cpus_allowed_list:", 18) == 0) {
+            printf("rank %d is %d on its node, %s", rank, local, line);
+        }
+    }
+    if (status != NULL) {
+        fclose(status);
+    }
+    fflush(stdout);
+}
+
+#ifdef OMPI_HAVE_MPI_EXT_FTMPI
+static void survive(void)
+{
+    MPI_Comm rest;
+    int class, count;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    if (rank == 1) {
+        raise(SIGKILL);
+    }
+    MPI_Error_class(MPI_Barrier(MPI_COMM_WORLD), &class);
+    check(class == MPIX_ERR_PROC_FAILED || class == MPIX_ERR_REVOKED, "barrier without rank 1");
+    MPIX_Comm_revoke(MPI_COMM_WORLD);
+    check(MPIX_Comm_shrink(MPI_COMM_WORLD, &rest) == MPI_SUCCESS, "communicator without rank 1");
+    MPI_Comm_size(rest, &count);
+    check(count == size - 1, "number of those that are left");
+    check_collectives(rest, "those that are left");
+    MPI_Comm_free(&rest);
+}
+#else
+static void survive(void)
+{
+    check(0, "an MPI library with ULFM");
+}
+#endif
+
 static int rank_by_launcher(void)
 {
     const char *text = getenv("PMIX_RANK");
@@ -331,6 +461,20 @@ int main(int argc, char **argv)
         look_into_segments(argv[2]);
     } else if (strcmp(kind, "unpublish") == 0) {
         unpublish();
+    } else if (strcmp(kind, "meet-by-port") == 0) {
+        meet_by_port();
+    } else if (strcmp(kind, "stdin") == 0) {
+        read_stdin();
+    } else if (strcmp(kind, "say") == 0) {
+        say();
+    } else if (strcmp(kind, "zeros") == 0) {
+        write_zeros((size_t) number);
+    } else if (strcmp(kind, "signal") == 0) {
+        wait_for_signal(argv[2]);
+    } else if (strcmp(kind, "place") == 0) {
+        show_place();
+    } else if (strcmp(kind, "survive") == 0) {
+        survive();
     } else if (strcmp(kind, "abort") == 0 && rank == 1) {
         MPI_Abort(MPI_COMM_WORLD, number);
     } else if (strcmp(kind, "exit") == 0 && rank == 1) {

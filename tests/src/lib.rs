@@ -10,6 +10,7 @@
 //! * [`beside_host`]: a script that runs beside a host's ranks, as tools do.
 //! * [`Pair`]: the library of the server and the library of the ranks.
 //! * [`Root`]: another Debian release in a directory, with Open MPI 5 or 6.
+//! * [`sides`]: its jobs with our library in daemons, ranks, or both, beside those with the stock one.
 //! * [`Cluster`]: a private Slurm on several nodes.
 //! * [`WaitingJob`]: a job under our launcher whose ranks wait while a test attacks their server.
 //! * [`peers`]: raw connections to a server that can send any bytes.
@@ -35,6 +36,7 @@ mod random;
 pub mod registry;
 mod root;
 mod run;
+pub mod sides;
 mod traces;
 mod waiting;
 

@@ -62,9 +62,13 @@ impl Root {
 
     /// `mpirun` of that release for any number of ranks, with the library of the pair's server in its daemons.
     pub fn mpirun(&self, traces: &Traces, pair: Pair) -> Run {
-        let run = self.enter().traced(traces);
-        let run = if pair.server.is_ours() { run.args(&format!("env LD_LIBRARY_PATH={}", Root::FACADE)) } else { run };
-        run.args("mpirun --oversubscribe")
+        self.enter().traced(traces).args(&Root::mpirun_words(pair))
+    }
+
+    /// The same as words of a command inside.
+    pub fn mpirun_words(pair: Pair) -> String {
+        let library = if pair.server.is_ours() { format!("LD_LIBRARY_PATH={}", Root::FACADE) } else { String::new() };
+        format!("env {library} mpirun --oversubscribe")
     }
 
     /// The program `mpi` there with the library of the pair's ranks, as words of a command.

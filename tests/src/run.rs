@@ -179,9 +179,22 @@ impl Hung {
         self.standing.iter().any(|process| process.name == name && process.at_locks >= 2)
     }
 
-    /// Whether a process ran this program, a path on its command line.
-    pub fn is_running(&self, program: &str) -> bool {
-        self.standing.iter().any(|process| process.words.split(' ').any(|word| word == program))
+    /// Whether there was a process with this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.standing.iter().any(|process| process.name == name)
+    }
+
+    /// A command that hangs with processes of these names, and with so many threads of each that wait for locks.
+    #[cfg(test)]
+    pub(crate) fn among(processes: &[(&str, usize)]) -> Hung {
+        let (stdout, stderr, status) = (String::new(), String::new(), ExitStatus::from_raw(Signal::SIGKILL as i32));
+        let ended = Ended { words: Vec::new(), status, stdout, stderr, left: true };
+        let standing = |(name, at_locks): &(&str, usize)| Standing {
+            name: (*name).to_owned(),
+            words: "prterun -np 2 /mnt/bin/mpi".to_owned(),
+            at_locks: *at_locks,
+        };
+        Hung { ended, after: Duration::ZERO, standing: processes.iter().map(standing).collect() }
     }
 }
 
@@ -195,6 +208,7 @@ impl fmt::Display for Hung {
 #[derive(Debug)]
 struct Standing {
     name: String,
+    #[expect(dead_code, reason = "is there for who reads the report")]
     words: String,
     /// The number of its threads in the system call that waits for locks.
     at_locks: usize,

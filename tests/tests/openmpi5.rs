@@ -10,28 +10,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use pmix_tests::foreign::{self, PRRTE_STANDS};
-use pmix_tests::{Ended, Library, Pair, Root, Run, Traces, left_out, times};
+use pmix_tests::sides::{assert_mapped, assert_well, job, on_all_sides, with_roots};
+use pmix_tests::{Ended, Library, Pair, Root, Traces, times};
 
 /// An abort takes a second or two.
 const STANDS_AFTER: Duration = Duration::from_secs(30);
-
-/// Runs a test in each root that is named, and reports it as left out if none is.
-fn with_roots(test: impl Fn(&Root)) {
-    match Root::named() {
-        Ok(roots) => roots.iter().for_each(test),
-        Err((what, reason)) => left_out(what, reason),
-    }
-}
-
-/// Runs a test in each root with our library in daemons and ranks, in the daemons, and in the ranks.
-fn on_all_sides(test: impl Fn(&Root, Pair)) {
-    with_roots(|root| Pair::all().into_iter().for_each(|pair| test(root, pair)));
-}
-
-/// A job of `size` ranks.
-fn job(root: &Root, pair: Pair, traces: &Traces, size: usize, args: &str) -> Run {
-    root.mpirun(traces, pair).args(&format!("-np {size}")).args(Root::program(pair)).args(args)
-}
 
 /// Runs a job, and asserts that it succeeds, has `count` processes, and leaves nothing.
 fn runs_well(root: &Root, pair: Pair, size: usize, args: &str, count: usize) {
@@ -39,26 +22,6 @@ fn runs_well(root: &Root, pair: Pair, size: usize, args: &str, count: usize) {
     let ended = job(root, pair, &traces, size, args).run();
     assert_well(pair, &ended, count);
     traces.assert_none_left(&ended);
-}
-
-/// Asserts that a job of `count` processes ended well and said nothing else, and which library they and their daemon had.
-fn assert_well(pair: Pair, ended: &Ended, count: usize) {
-    assert_eq!((ended.code(), ended.stderr.as_str()), (0, ""), "{pair}: {ended}");
-    assert_eq!(ended.count(" done"), count, "{pair}: {ended}");
-    assert_eq!(ended.count("FAIL"), 0, "{pair}: {ended}");
-    assert_mapped(pair, ended, count, count);
-}
-
-/// Asserts that a job is of `count` processes, that `ours` of them had our library where its ranks have it, and that all their daemons
-/// had it where the server has it.
-fn assert_mapped(pair: Pair, ended: &Ended, count: usize, ours: usize) {
-    let identity = Library::ours().identity();
-    let expected = |is_ours: bool, count| if is_ours { count } else { 0 };
-    assert_eq!(ended.count(": library "), count, "{pair}: {ended}");
-    let in_ranks = expected(pair.ranks.is_ours(), ours);
-    assert_eq!(ended.count(&format!(": library {identity} daemon ")), in_ranks, "{pair}: {ended}");
-    let in_daemons = expected(pair.server.is_ours(), count);
-    assert_eq!(ended.count(&format!(" daemon {identity} offers pmix-dstore,")), in_daemons, "{pair}: {ended}");
 }
 
 /// Runs a job of two ranks that fails on each side, and asserts that it ends with this status and says why.
@@ -184,6 +147,11 @@ fn halves_of_a_job_that_meet_by_a_published_name() {
 }
 
 #[test]
+fn halves_of_a_job_that_meet_by_a_port_alone() {
+    on_all_sides(|root, pair| runs_well(root, pair, 4, "meet-by-port", 4));
+}
+
+#[test]
 fn a_process_without_a_launcher() {
     with_roots(|root| {
         let traces = Traces::begin();
@@ -191,6 +159,41 @@ fn a_process_without_a_launcher() {
         let ended = root.enter().traced(&traces).args(Root::WITH_OURS).arg("hello").run();
         let [_, _, ranks] = Pair::all();
         assert_well(ranks, &ended, 1);
+    });
+}
+
+/// Runs a process without a launcher that spawns. Its daemon, which it starts itself, has the environment `$2`, and it has `$3`.
+const SPAWNS_ALONE: &str = r#"
+dir=$1 daemon=$2 own=$3
+real=$(readlink -f /usr/bin/prte)
+cp "$real" "$dir/prte"
+printf '#!/bin/sh\nexec env %s "%s" "$@"\n' "$daemon" "$dir/prte" > "$dir/daemon"
+chmod +x "$dir/daemon"
+mount --bind "$dir/daemon" "$real"
+exec env $own /mnt/bin/mpi spawn 1 2
+"#;
+
+#[test]
+fn a_process_without_a_launcher_that_spawns() {
+    on_all_sides(|root, pair| {
+        let (theirs, ours) = ("-u LD_LIBRARY_PATH".to_owned(), |directory| format!("LD_LIBRARY_PATH={directory}"));
+        let daemon = if pair.server.is_ours() { ours(Root::FACADE) } else { theirs.clone() };
+        let own = if pair.ranks.is_ours() { ours("/mnt/lib") } else { theirs };
+        let traces = Traces::begin();
+        let run = root.enter().traced(&traces).args("sh -euc").arg(SPAWNS_ALONE).arg("alone");
+        let ended = run.arg(traces.own()).arg(daemon).arg(own).run();
+        assert_eq!((ended.code(), ended.stderr.as_str(), ended.count("FAIL")), (0, "", 0), "{pair}: {ended}");
+        assert_eq!(ended.count("spawn rank 0 done"), 1, "{pair}: {ended}");
+        // The stock library loses output of children whose parent ends soon.
+        let children = ended.count("child rank 0 of 1: ");
+        assert!(children <= 2, "{pair}: {ended}");
+        let identity = Library::ours().identity();
+        let of_library = ended.count(&format!(": library {identity} "));
+        assert_eq!(of_library, if pair.ranks.is_ours() { 1 + children } else { 0 }, "{pair}: {ended}");
+        let of_daemon = ended.count(&format!(" daemon {identity} "));
+        assert_eq!(of_daemon, if pair.server.is_ours() { children } else { 0 }, "{pair}: {ended}");
+        // Open MPI itself leaves its session directory, as above.
+        traces.assert_no_process_left(&ended);
     });
 }
 

@@ -187,12 +187,8 @@ fn every_type_survives_every_dialect_that_knows_it() {
 #[test]
 fn bytes_at_once_are_packed_as_single_ones() {
     let bytes = [0, 1, 127, 128, 255];
-    let kinds: [(DataType, fn(u8) -> Value); 3] = [
-        (DataType::BYTE, Value::Byte),
-        (DataType::UINT8, Value::Uint8),
-        (DataType::INT8, |byte| Value::Int8(byte as i8)),
-    ];
-    for (ty, value) in kinds {
+    for ty in [DataType::BYTE, DataType::UINT8, DataType::INT8] {
+        let value = |byte: u8| Value::from_scalar(ty, u64::from(byte)).unwrap();
         for dialect in dialects() {
             let (mut one_by_one, mut at_once) = (Packer::new(dialect), Packer::new(dialect));
             one_by_one.pack(ty, &bytes.map(value)).unwrap();
