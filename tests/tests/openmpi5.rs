@@ -271,7 +271,9 @@ fn ranks_say_which_library_serves_them() {
         for (pair, answer, is_ours) in [(both, ": this library", true), (ranks, ": the stock library", false)] {
             let traces = Traces::begin();
             let ended = root.mpirun(&traces, pair).args("-np 2 /mnt/bin/pmixctl server").run();
-            assert_eq!((ended.count(answer), ended.code() == 0), (2, is_ours), "{ended}");
+            assert_eq!((ended.stdout.lines().count(), ended.code() == 0), (ended.count(answer), is_ours), "{ended}");
+            // mpirun ends a job whose first rank has failed, and the second one may not have answered then.
+            assert!(ended.count(answer) >= if is_ours { 2 } else { 1 }, "{ended}");
             traces.assert_none_left(&ended);
         }
     });

@@ -23,7 +23,8 @@ fn signalled(root: &Root, pair: Pair, traces: &Traces, signal: &str, kind: &str)
 fn an_mpirun_that_is_told_to_end() {
     for signal in ["TERM", "INT"] {
         let run = |root: &Root, pair: Pair, traces: &Traces| signalled(root, pair, traces, signal, "wait");
-        assert_as_with_stock(run, 2, |stock: &Seen| assert_ne!(stock.code, 0, "{signal}: {stock:?}"));
+        // mpirun does not wait for what the ranks have written just before.
+        assert_like_stock(run, |stock: &Seen| assert_ne!(stock.code, 0, "{signal}: {stock:?}"));
     }
 }
 
