@@ -34,6 +34,8 @@ const MODULE_SIZE_5_0: usize = 232;
 /// A host's module, copied: the host may free its own after `PMIx_server_init`.
 pub struct CHost {
     module: Option<pmix_server_module_t>,
+    /// Whether it is told of tools that finalize.
+    hears_of_tools: bool,
 }
 
 // SAFETY: the module is a set of function pointers, and the C interface allows calling them on the server's thread.
@@ -69,7 +71,13 @@ impl CHost {
     /// `module` is NULL or points to at least the 28 slots that every release has, and to `size` bytes.
     pub unsafe fn new(module: *const pmix_server_module_t, size: Option<usize>) -> CHost {
         // SAFETY: not NULL, hence a module with at least the slots of every release, and `size` bytes, by the caller's promise.
-        CHost { module: (!module.is_null()).then(|| unsafe { read_module(module, size.unwrap_or_default()) }) }
+        let module = (!module.is_null()).then(|| unsafe { read_module(module, size.unwrap_or_default()) });
+        CHost { module, hears_of_tools: false }
+    }
+
+    /// The same host, which is told of tools that finalize if `hears_of_tools` says so.
+    pub fn hearing_of_tools(self, hears_of_tools: bool) -> CHost {
+        CHost { hears_of_tools, ..self }
     }
 
     fn slots(&self) -> Option<&pmix_server_module_t> {
@@ -178,6 +186,10 @@ impl Host for CHost {
             Some(function) => Status(unsafe { function(proc.as_ptr(), object, None, ptr::null_mut()) }),
             None => Status::OPERATION_SUCCEEDED,
         }
+    }
+
+    fn is_told_of_finalized_tools(&self) -> bool {
+        self.hears_of_tools
     }
 
     fn client_finalized(&self, proc: &Proc, object: usize, done: Completion<Status>) -> Status {

@@ -41,6 +41,8 @@ pub(crate) struct Config {
     pub is_gateway: bool,
     /// Whether tools of users without a process here are admitted.
     pub foreign_tools: bool,
+    /// Whether the host is told of tools that finalize.
+    pub tells_of_tools: bool,
     /// How many descriptors this process may have when the server starts.
     pub descriptors: usize,
     /// Users and groups that may reach other users' jobs.
@@ -110,6 +112,7 @@ impl Config {
             is_gateway: is_true(infos, keys::SERVER_GATEWAY).unwrap_or(false),
             foreign_tools: is_true(infos, keys::SERVER_ALLOW_FOREIGN_TOOLS)
                 .unwrap_or(rendezvous.system || rendezvous.scheduler),
+            tells_of_tools: false,
             descriptors: descriptors(),
             access: Access::read(infos),
             rendezvous,

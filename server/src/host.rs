@@ -60,9 +60,16 @@ pub trait Host: Send + Sync {
         Status::OPERATION_SUCCEEDED
     }
 
-    /// A client called finalize. Its finalize completes when this is answered.
+    /// A client called finalize. Its finalize completes when this is answered. So does a tool's, if the host
+    /// [is told of tools](Host::is_told_of_finalized_tools); `object` is 0 then.
     fn client_finalized(&self, proc: &Proc, object: usize, done: Completion<Status>) -> Status {
         Status::OPERATION_SUCCEEDED
+    }
+
+    /// Whether [`Host::client_finalized`] is called for tools as well, as released servers do from 7.0 on. Asked once, when the
+    /// server starts.
+    fn is_told_of_finalized_tools(&self) -> bool {
+        false
     }
 
     /// A client asks to abort `procs`, or its whole job if `procs` is empty.

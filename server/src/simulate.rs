@@ -87,6 +87,7 @@ impl Simulation {
             singleton: None,
             is_gateway: false,
             foreign_tools: false,
+            tells_of_tools: false,
             descriptors: 1024,
             access: Access::default(),
             port: 0,

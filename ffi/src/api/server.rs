@@ -66,6 +66,7 @@ status_call! {
             let size = size.and_then(|info| info.value.as_u64());
             // SAFETY: `module` is NULL or has the slots that all releases have, and as many bytes as the host says.
             let host = unsafe { CHost::new(module, size.map(|size| size as usize)) };
+            let host = host.hearing_of_tools(version::is_beside_stock_7());
             Ok((Arc::new(host) as Arc<dyn Host>, infos))
         })?;
         watch_forks();

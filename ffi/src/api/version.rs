@@ -90,10 +90,15 @@ fn major(version: &CStr) -> Option<u32> {
     release.split('.').next()?.parse().ok()
 }
 
+/// Whether the stock library of a release from 7 on is loaded beside this one: the process was made for that release.
+pub fn is_beside_stock_7() -> bool {
+    stock_version().and_then(major).is_some_and(|major| major >= 7)
+}
+
 /// Takes over defaults of the stock library that is loaded beside this one. From release 7 on, output to files does not go to the
 /// terminal as well.
 pub fn adopt_defaults_of_stock() {
-    if stock_version().and_then(major).is_some_and(|major| major >= 7) {
+    if is_beside_stock_7() {
         output::default_to_files_only();
     }
 }

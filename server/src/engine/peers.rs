@@ -151,9 +151,14 @@ impl Engine {
         // From now on: a client need not wait for the host's answer before it closes.
         peer.finalized = true;
         let proc = peer.proc.clone();
-        let is_launched = !peer.is_tool;
         let client = self.nspaces.get(&proc.nspace).and_then(|state| state.clients.get(&proc.rank));
-        match client.filter(|_| is_launched).map(|client| client.object) {
+        let object = client.map(|client| client.object);
+        let object = match peer.is_tool {
+            // Hosts have registered few tools; the others are known by name only.
+            true => self.config.tells_of_tools.then_some(object.unwrap_or_default()),
+            false => object,
+        };
+        match object {
             Some(object) => {
                 self.upcall(Continuation::Finalized(id, tag), Upcall::ClientFinalized { proc, object });
             }

@@ -85,7 +85,7 @@ impl Server {
         // First, because the host may still have one thread.
         pmix_client::process::prepare();
         fallible_alloc::reserve_emergency()?;
-        let config = accepted_config(infos)?;
+        let config = Config { tells_of_tools: host.is_told_of_finalized_tools(), ..accepted_config(infos)? };
         let format = Format::read(infos)?;
         // Before the thread starts: an error must not leave it running.
         let told = topology::told(infos, log)?;

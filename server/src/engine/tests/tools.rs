@@ -68,6 +68,27 @@ fn a_tool_gets_its_name_from_the_host_and_leaves_nothing() {
     assert!(bench.log.is_empty(), "{:?}", bench.log);
 }
 
+/// A host of release 7.0 keeps what it knows of a tool until then.
+#[test]
+fn a_host_that_wants_it_is_told_of_tools_that_finalize() {
+    let mut bench = Bench::new(0, 1, 1);
+    bench.engine.config.tells_of_tools = true;
+    let name = Proc::new(Nspace::new("tool").unwrap(), Rank(0));
+    bench.knock(peer(50), tool(1000), UpcallResult::Name(Status::SUCCESS, Some(name.clone()))).unwrap();
+    bench.request(50, 105, Request::Finalize);
+    assert_eq!(bench.status(50, 105), None, "the host has not answered");
+    let told = bench.answer_last(UpcallResult::Op(Status::OPERATION_SUCCEEDED));
+    assert!(matches!(told, Upcall::ClientFinalized { proc, object: 0 } if proc == name));
+    assert_eq!(bench.status(50, 105), Some(Status::SUCCESS));
+    bench.lose(50);
+    // One that is lost is reported as such, not as finalized.
+    let name = Proc::new(Nspace::new("lost").unwrap(), Rank(0));
+    bench.knock(peer(51), tool(1000), UpcallResult::Name(Status::SUCCESS, Some(name))).unwrap();
+    bench.lose(51);
+    let is_finalized = |(_, upcall): &(_, Upcall)| matches!(upcall, Upcall::ClientFinalized { .. });
+    assert!(!bench.upcalls.iter().any(is_finalized));
+}
+
 #[test]
 fn a_tool_that_the_host_does_not_want_is_hung_up_on() {
     let mut bench = Bench::new(0, 1, 1);
