@@ -301,13 +301,22 @@ impl Engine {
         if let Some(state) = self.nspaces.get_mut(&nspace) {
             state.users.insert(uid);
         }
-        if channels == 0 {
-            return;
+        let mut receivers = self.receivers_of_output(id);
+        receivers.insert(id, channels);
+        for (peer, channels) in receivers.into_iter().filter(|(_, channels)| *channels != 0) {
+            let procs = vec![Proc::new(nspace.clone(), Rank::WILDCARD)];
+            let pull = Pull { peer, procs, channels, handler: DEFAULT_HANDLER, is_open: true, is_of_host: true };
+            let number = self.outputs_of_procs.add(pull);
+            self.send_kept(number);
         }
-        let procs = vec![Proc::new(nspace, Rank::WILDCARD)];
-        let pull = Pull { peer: id, procs, channels, handler: DEFAULT_HANDLER, is_open: true, is_of_host: true };
-        let number = self.outputs_of_procs.add(pull);
-        self.send_kept(number);
+    }
+
+    /// Who gets the output of a process, and which channels, since it spawned the process's job: the children's go there, too.
+    fn receivers_of_output(&self, id: PeerId) -> BTreeMap<PeerId, u16> {
+        let Some(proc) = self.peers.get(&id).map(|peer| &peer.proc) else { return BTreeMap::new() };
+        let is_by_spawn =
+            |pull: &&Pull| pull.handler == DEFAULT_HANDLER && pull.procs.iter().any(|p| is_meant(p, proc));
+        self.outputs_of_procs.pulls.values().filter(is_by_spawn).map(|pull| (pull.peer, pull.channels)).collect()
     }
 
     /// Flow control of input: forwards the host's pause or resume to every client concerned that has pushed input. The

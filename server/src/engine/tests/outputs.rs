@@ -122,6 +122,26 @@ fn a_tool_is_sent_output_without_asking() {
 }
 
 #[test]
+fn the_output_of_children_goes_where_their_parents_goes() {
+    let mut bench = Bench::new(0, 1, 2);
+    let name = || UpcallResult::Name(Status::SUCCESS, Some(Proc::new(Nspace::new("tool").unwrap(), Rank(0))));
+    bench.knock(peer(50), tool(1000), name()).unwrap();
+    let spawn = |bench: &mut Bench, id, tag, nspace: &Nspace| {
+        bench.request(id, tag, Request::Spawn { infos: Vec::new(), apps: Vec::new() });
+        bench.answer_last(UpcallResult::Spawn(Status::SUCCESS, Some(nspace.clone())));
+    };
+    // The tool has spawned the job of rank 0, which spawns another one.
+    spawn(&mut bench, 50, 120, &proc(0).nspace);
+    let children = Nspace::new("children").unwrap();
+    spawn(&mut bench, 0, 121, &children);
+    let child = Proc::new(children.clone(), Rank(0));
+    assert_eq!(bench.engine.deliver_output(child, 2, b"text".to_vec(), Vec::new()), Status::SUCCESS);
+    bench.drain();
+    assert_eq!(bench.output(peer(50)), [(0, 0, "text".to_owned())]);
+    assert!(bench.output(peer(0)).is_empty());
+}
+
+#[test]
 fn pushers_are_told_to_stop_sending_input() {
     let mut bench = Bench::new(0, 1, 3);
     for rank in [0, 1] {
