@@ -354,7 +354,8 @@ fn input_and_output_pass_through_the_dvm() {
         assert!(ended.stdout == text, "{sides}: other bytes");
         let ended = dvm.tool("prun -n 2 --output tag sh -c").arg("echo out; echo err >&2").run();
         // Where one side is stock, 5.0.7 gives all lines the name of prun, or leaves the tags out.
-        if !is_release_6(root) && !(sides.tools.is_ours() && sides.pair.server.is_ours()) {
+        let is_ours = sides.tools.is_ours() && sides.pair.server.is_ours();
+        if !is_release_6(root) && !is_ours {
             return dvm.ends_well("");
         }
         let counts = ["<stdout>: out", "<stderr>: err"]
