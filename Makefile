@@ -6,15 +6,16 @@
 #   make test-mpirun          of these the ones under Open MPI's mpirun; PMIX_TEST_LARGE=1 makes them larger
 #   make test-slurm           of these the ones under Slurm, likewise
 #   make test-slurm-fence     hundreds of MPI jobs on four nodes with Slurm's default fences; PMIX_TEST_JOBS=100 of each pair of libraries
-#   make test-apps            LAMMPS, HPCC and other programs of Debian's under mpirun, for which it installs 41 MB of packages
+#   make test-apps            LAMMPS, HPCC and other programs of Debian's under mpirun, for which it installs 85 MB of packages; with ROOT=DIR
+#                             inside the root of Debian 13, with Open MPI 5
 #   make test-openmpi5 ROOT=DIR   ranks and daemons of Open MPI 5 in another Debian release, whose root DIR is or becomes; RELEASE=sid has 6
 #   make test-in-root ROOT=DIR    the tests under Slurm, TESTS="slurm slurm_fence", inside the root of another Debian release
 #   make bench                what calls, wire-up, fences and large jobs cost beside the stock library, and the targets, as text, JSON and a
 #                             plot in target/bench; BENCH_ARGS="--rounds 9 --full"
 #   make bench-engine         what the store costs without the C interface: building, attaching, looking up, maps (criterion)
 #   make bench-latency        a small Get over TCP while the server stores and publishes a fence of 256 MiB
-#   make bench-wireup         how long jobs take to begin, beside the stock library; BENCH_ARGS="--rounds 30 --json";
-#                             with --nodes 4 under Slurm, as root
+#   make bench-wireup         whole MPI jobs beside the stock library: start, memory, processor time; BENCH_ARGS="--rounds 30"; with
+#                             --root DIR under Open MPI 5 or 6, with --nodes 4 under Slurm, both as root; JSON in target/bench-wireup
 #   make generate             the Rust files and the page that are written from the tables of ffi/abi
 #   make check                formatting, lints, dependencies (deny.toml), documentation, whether the documents agree with the tree, and the house:
 #                             imports downward, no circles of modules, no names that were given up, no long functions (tests/house)
@@ -52,6 +53,8 @@ demo: deps-run build
 
 # The variable that names the program by which cargo starts test programs.
 runner = CARGO_TARGET_$(shell rustc -vV | sed -n 's/^host: //p' | tr a-z- A-Z_)_RUNNER
+# The setting with which test programs that are built here run inside the root directory ROOT.
+inside = $(runner)='$(abspath tests/openmpi5/inside.sh) $(abspath $(ROOT))'
 
 # $(call tested,COMMAND): runs tests, and lists in the end what was left out and what had more than one try.
 tested = .ci/tested $(abspath $(target))/left-out env PMIX_TEST_RELEASE=$(abspath $(release)) $(1)
@@ -93,8 +96,9 @@ test-slurm-fence: deps-test build
 
 # One job at a time, which tells how it went.
 .PHONY: test-apps
-test-apps: deps-apps build
-	$(call tested,$(CARGO) test -p pmix-tests --test apps -- --test-threads=1 --nocapture)
+test-apps: $(if $(ROOT),deps-test,deps-apps) build
+	$(if $(ROOT),tests/openmpi5/root.sh $(ROOT) $(or $(RELEASE),trixie) pkg-config libpmix-dev $(shell .ci/deps names apps))
+	$(call tested,$(if $(ROOT),$(inside)) $(CARGO) test -p pmix-tests --test apps -- --test-threads=1 --nocapture)
 
 # The directory is made by debootstrap where it is not there; RELEASE is Debian 13 where it is not named.
 .PHONY: test-openmpi5
@@ -108,7 +112,7 @@ test-in-root: deps-test build
 	tests/openmpi5/root.sh $(or $(ROOT),$(error ROOT names the directory)) $(or $(RELEASE),trixie) \
 	    slurm-wlm munge iproute2 strace procps pkg-config libpmix-dev g++
 	$(CARGO) build -p pmix-ffi -p pmix-tools
-	$(call tested,$(runner)='$(abspath tests/openmpi5/inside.sh) $(abspath $(ROOT))' $(CARGO) test -p pmix-tests \
+	$(call tested,$(inside) $(CARGO) test -p pmix-tests \
 	    $(foreach test,$(or $(TESTS),slurm slurm_fence),--test $(test)) -- --test-threads=2)
 
 .PHONY: bench
@@ -125,7 +129,8 @@ bench-latency: deps-build
 
 .PHONY: bench-wireup
 bench-wireup: deps-test build
-	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) bench -p pmix-benches --bench wireup -- $(BENCH_ARGS)
+	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) bench -p pmix-benches --bench wireup -- \
+	    --out $(abspath $(target))/bench-wireup $(BENCH_ARGS)
 
 .PHONY: check
 check: deps-check

@@ -12,7 +12,9 @@ release=${2:-trixie}
 packages=(openmpi-bin libopenmpi-dev gcc libc6-dev "${@:3}")
 mirror=${MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -v security | head -n 1)}
 
-if chroot "$root" dpkg-query --show "${packages[@]}" >/dev/null 2>&1; then
+# dpkg also knows packages that others recommend and that are not there.
+installed=$(chroot "$root" dpkg-query --show --showformat '${db:Status-Status}\n' "${packages[@]}" 2>/dev/null | grep -cx installed || true)
+if [ "$installed" -eq "${#packages[@]}" ]; then
     exit 0
 fi
 if [ "$(id -u)" -ne 0 ] || ! command -v debootstrap >/dev/null; then

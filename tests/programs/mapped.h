@@ -3,6 +3,7 @@
 #define PMIX_TEST_MAPPED_H
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -32,6 +33,10 @@ static inline void mapped_library(pid_t pid, char *text, size_t len)
     FILE *maps = fopen(path, "r");
     if (next_mapped(maps, "/prrte/libpmix.so.2", wanted, sizeof(wanted))) {
         strcpy(strstr(wanted, "/prrte/"), "/libpmix.so.2");
+        /* It may be a link, and maps have the file. */
+        char *real = realpath(wanted, NULL);
+        snprintf(wanted, sizeof(wanted), "%s", real != NULL ? real : "none");
+        free(real);
     }
     if (maps != NULL) {
         rewind(maps);

@@ -89,6 +89,20 @@ impl Library {
         }
     }
 
+    /// The directory for the daemons of Open MPI 5 and later, which are PRRTE's: with our library as `make install` makes it, through
+    /// which they get the stock library, too.
+    pub fn directory_for_prrte(self) -> PathBuf {
+        let Library::Ours(profile) = self else { return self.directory() };
+        let plain = self.directory();
+        once(&format!("lib-{}/prrte", profile.directory_name()), |directory| {
+            fs::create_dir_all(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+            succeed(Command::new(repository().join("ffi/facade.sh")).arg(directory.join("libpmix.so.2")));
+            link(&plain.join("libpmix.so.2"), &directory.join("libpmix-dstore.so"));
+            let pmixctl = pmixrun().with_file_name("pmixctl");
+            succeed(Command::new(pmixctl).args(["prrte", "--link", "--directory"]).arg(directory));
+        })
+    }
+
     /// The library's headers.
     pub fn headers(self) -> PathBuf {
         match self {

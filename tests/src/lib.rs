@@ -48,6 +48,6 @@ pub use pair::{Pair, is_large, times};
 pub use published::published;
 pub use random::Random;
 pub use root::Root;
-pub use run::{Ended, Hung, Run, release_of};
+pub use run::{Ended, Hung, Run, release_of, release_of_mpirun};
 pub use traces::{Living, Traces};
 pub use waiting::WaitingJob;

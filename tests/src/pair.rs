@@ -2,12 +2,19 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use crate::foreign::{self, MPIRUN_CRASHES, MPIRUN_LOCKS_UP};
-use crate::{Ended, Library, Run, Traces, program};
+use crate::{Ended, Library, Run, Traces, program, release_of_mpirun};
 
 /// The source file in mpirun's message about a lost help text.
 const LOST_TEXT: &str = "orte/util/show_help.c";
+
+/// Whether mpirun is PRRTE's, as it is since Open MPI 5.
+static HAS_PRRTE: LazyLock<bool> = LazyLock::new(|| {
+    let release = release_of_mpirun(None).unwrap_or_default();
+    release.split('.').next().and_then(|number| number.parse::<u32>().ok()).is_some_and(|number| number >= 5)
+});
 
 /// The library of the server and the library of the ranks.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +45,13 @@ impl Pair {
 
     /// `mpirun` with the server's library, for any number of ranks.
     pub fn mpirun(self, traces: &Traces) -> Run {
-        Run::new("mpirun", self.server).traced(traces).arg("--oversubscribe")
+        let run = Run::new("mpirun", self.server).traced(traces).arg("--oversubscribe");
+        if !*HAS_PRRTE {
+            return run;
+        }
+        // Its TCP component is to take the one network that is there for sure.
+        let run = run.env("OMPI_MCA_btl", "self,sm,tcp").env("OMPI_MCA_btl_tcp_if_include", "lo");
+        run.env("LD_LIBRARY_PATH", self.server.directory_for_prrte())
     }
 
     /// A job of `size` ranks of the program `mpi` with `args`, under mpirun.

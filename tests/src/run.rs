@@ -55,7 +55,10 @@ impl Run {
         command.env("LD_LIBRARY_PATH", library.directory());
         // More ranks than processors must not spin; mpirun refuses to run as root, which is the user in containers.
         command.env("OMPI_MCA_mpi_yield_when_idle", "1");
-        command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        for launcher in ["OMPI", "PRTE"] {
+            command.env(format!("{launcher}_ALLOW_RUN_AS_ROOT"), "1");
+            command.env(format!("{launcher}_ALLOW_RUN_AS_ROOT_CONFIRM"), "1");
+        }
         Run { command, words: vec![program.into()], input: Vec::new(), deadline: *DEADLINE }
     }
 
@@ -275,6 +278,18 @@ fn drain(collected: &mpsc::Receiver<Vec<u8>>) -> String {
 pub fn release_of(program: &str) -> Option<String> {
     let output = Command::new(program).arg("--version").output().ok()?;
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// The release of the installed Open MPI, such as `5.0.7`, of this machine or in a root directory.
+pub fn release_of_mpirun(root: Option<&Path>) -> Option<String> {
+    let mut command = Command::new(if root.is_some() { "chroot" } else { "mpirun" });
+    if let Some(root) = root {
+        command.arg(root).arg("mpirun");
+    }
+    let output = command.arg("--version").output().ok()?;
+    // "mpirun (Open MPI) 5.0.7"
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().next()?.split_once("(Open MPI) ").map(|(_, release)| release.trim().to_owned())
 }
 
 /// A command that has ended, with its output.

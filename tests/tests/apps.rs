@@ -1,7 +1,8 @@
 //! Unmodified programs of Debian under Debian's mpirun, with our library on both sides or on one: their output,
 //! apart from times, equals their output with the stock library on both sides.
 //!
-//! Only `make test-apps` runs these: they need packages that nothing else needs.
+//! Only `make test-apps` runs these: they need packages that nothing else needs. With `ROOT=DIR` it runs them inside the
+//! root directory of another Debian release, with the mpirun of that release.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hasher};
@@ -52,7 +53,8 @@ impl Job {
     /// `ranks` ranks of a program, whose arguments the caller adds.
     fn mpirun(&self, ranks: usize, program: impl AsRef<Path>) -> Run {
         let run = self.pair.mpirun(&self.traces).env("MAPPED_LIST", self.directory().join("mapped"));
-        let run = run.env("PYTHONDONTWRITEBYTECODE", "1");
+        // There are more ranks than processors: no more threads.
+        let run = run.env("PYTHONDONTWRITEBYTECODE", "1").env("OMP_NUM_THREADS", "1");
         run.args(&format!("-np {ranks} --wdir"))
             .arg(self.directory())
             .arg(self.script("rank", ""))
@@ -100,8 +102,11 @@ fn same_as_stock(name: &str, count: usize, run: impl Fn(&Job) -> Run, result: im
     for pair in Pair::all() {
         let (ended, result) = run(pair);
         assert_eq!(result, expected, "{pair:?}: {ended}\nand with the stock library: {stock}");
-        let known = |line: &&str| !stock.stderr.lines().any(|said| said == *line);
-        let more: Vec<_> = ended.stderr.lines().filter(known).collect();
+        // Fortran lists the exceptions of floating-point numbers that are left at the end: the stock library of Debian 13 divides by
+        // zero, and its list is longer than ours.
+        let is_in = |line: &str, said: &str| line.split(' ').all(|word| said.split(' ').any(|it| it == word));
+        let is_new = |line: &&str| !stock.stderr.lines().any(|said| is_in(line, said));
+        let more: Vec<_> = ended.stderr.lines().filter(is_new).collect();
         assert!(more.is_empty(), "{pair:?} says more than the stock library: {more:?}\n{ended}");
     }
 }
@@ -128,9 +133,10 @@ fn script(name: &str) -> PathBuf {
 fn netpipe() {
     let run = |job: &Job| job.mpirun(2, "NPopenmpi").args("-i -l 1 -u 4194304 -n 7");
     same_as_stock("NetPIPE", 2, run, |ended, _| {
-        let checked = lines_with(&ended.stderr, &["Integrity check"]);
-        assert!(checked.lines().count() > 40 && checked.lines().all(|line| line.ends_with(" passed")), "{ended}");
-        checked
+        // A line comes in pieces, between which the other rank may write.
+        let checked = ended.stderr.matches(" Integrity check passed").count();
+        assert!(checked > 40 && checked == ended.stderr.matches("Integrity check").count(), "{ended}");
+        format!("{checked} checks passed\n")
     });
 }
 
@@ -157,8 +163,13 @@ fn lammps() {
     same_as_stock("LAMMPS", 4, run, |ended, job| {
         // Energy, temperature and pressure to the last bit, and the final position of each atom.
         let is_thermo = |line: &&str| line.split_whitespace().all(|word| word.parse::<f64>().is_ok());
-        let thermo: Vec<_> =
-            ended.stdout.lines().skip_while(|line| !line.starts_with("Step ")).skip(1).take_while(is_thermo).collect();
+        let thermo: Vec<_> = ended
+            .stdout
+            .lines()
+            .skip_while(|line| !line.trim_start().starts_with("Step "))
+            .skip(1)
+            .take_while(is_thermo)
+            .collect();
         assert_eq!(thermo.len(), 5, "{ended}");
         thermo.join("\n") + "\n" + &String::from_utf8(job.written("final.dump")).expect("text")
     });
@@ -221,4 +232,32 @@ fn mumps() {
             solution
         });
     }
+}
+
+#[test]
+fn nwchem() {
+    let run = |job: &Job| job.mpirun(4, "nwchem.openmpi").arg(script("water.nw"));
+    same_as_stock("NWChem", 4, run, |ended, _| {
+        assert_eq!(ended.count("Total SCF energy"), 1, "{ended}");
+        let gradient = ended.stdout.lines().skip_while(|line| !line.contains("RHF ENERGY GRADIENTS")).skip(4).take(3);
+        let energies = ended.stdout.lines().filter(|line| line.contains(" energy = "));
+        // Ranks take pieces of work as they come, and the sums differ in their last digits.
+        let rounded = |word: &str| match word.parse::<f64>() {
+            Ok(number) => format!("{:.9}", number + 0.0),
+            Err(_) => word.to_owned(),
+        };
+        let rows = energies.chain(gradient).map(|line| line.split_whitespace().map(rounded).collect::<Vec<_>>());
+        rows.map(|row| row.join(" ") + "\n").collect()
+    });
+}
+
+#[test]
+fn cp2k() {
+    let run = |job: &Job| job.mpirun(4, "cp2k").arg(script("water.inp"));
+    same_as_stock("CP2K", 4, run, |ended, _| {
+        assert_eq!(ended.count("SCF run converged"), 1, "{ended}");
+        // Releases differ in what stands before a force.
+        let forces = ended.stdout.lines().skip_while(|line| !line.to_lowercase().contains("atomic forces")).take(8);
+        lines_with(&ended.stdout, &["ENERGY|"]) + &forces.collect::<Vec<_>>().join("\n")
+    });
 }
