@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Writes the tables of benchmark results into the documents.
 
-    benches/results.py                  rewrites the generated blocks of README.md and docs/performance.md
-    benches/results.py --check          fails if a block differs from benches/results/bench.json (part of `make check`)
-    benches/results.py --take DIR       copies DIR/bench.json, which `make bench` wrote, to benches/results/bench.json
-                                        with date, commit and machine, then rewrites the blocks;
+    benches/results.py                  rewrites the generated blocks of README.md, docs/performance.md and docs/openmpi.md
+    benches/results.py --check          fails if a block differs from the files in benches/results (part of `make check`)
+    benches/results.py --take DIR       copies DIR/bench.json, which `make bench` wrote, or DIR/wireup.json, which `make bench-wireup`
+                                        wrote, to benches/results with date, commit and machine, then rewrites the blocks;
                                         --note TEXT says what else ran on the machine
 
 A block begins with `<!-- results: NAME -->` and ends with `<!-- /results -->`. Nothing in between is written by hand.
@@ -20,8 +20,8 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "benches/results/bench.json"
-DOCUMENTS = [ROOT / "README.md", ROOT / "docs/performance.md"]
+DIRECTORY = ROOT / "benches/results"
+DOCUMENTS = [ROOT / "README.md", ROOT / "docs/performance.md", ROOT / "docs/openmpi.md"]
 BLOCK = re.compile(r"(<!-- results: (\w+) -->\n)(.*?)(<!-- /results -->)", re.DOTALL)
 
 # What the names of the benchmark mean, for readers. A name that is not here is shown as it is.
@@ -99,7 +99,16 @@ def shown(figure):
     return f"{figure:,.{digits}f}"
 
 
-class Results:
+def run(begin, document):
+    """How often and where it was measured, and what else ran there."""
+    rounds = document["rounds"]
+    number = f"{rounds} round{'' if rounds == 1 else 's'}"
+    return f"{begin}, {number}, {document['machine']}. {document['note']}".rstrip()
+
+
+class Bench:
+    """The results of `make bench`."""
+
     def __init__(self, document):
         self.document = document
         self.results = document["results"]
@@ -119,7 +128,7 @@ class Results:
 
     def find(self, section, name):
         if (section, name) not in self.rows:
-            sys.exit(f"{RESULTS}: no row {section!r}: {name!r}")
+            sys.exit(f"{DIRECTORY}: no row {section!r}: {name!r}")
         return self.rows[section, name]
 
     def block_readme(self):
@@ -128,20 +137,13 @@ class Results:
             row = self.find(section, name)
             stock, ours = (self.median(row, who) / divisor for who in ("stock", "ours"))
             lines.append(f"| {label} | {shown(stock)} {unit} | {shown(ours)} {unit} | {shown(self.ratio(row))} |")
-        return [*lines, "", self.run(f"Run of {self.document['date']}")]
-
-    def run(self, begin):
-        """How often and where it was measured, and what else ran there."""
-        document = self.document
-        rounds = document["rounds"]
-        number = f"{rounds} round{'' if rounds == 1 else 's'}"
-        return f"{begin}, {number}, {document['machine']}. {document['note']}".rstrip()
+        return [*lines, "", run(f"Run of {self.document['date']}", self.document)]
 
     def block_run(self):
         document = self.document
         met = sum(1 for target in self.results["targets"] if target["met"])
         return [
-            self.run(f"Run of {document['date']}, library of {document['commit']}"),
+            run(f"Run of {document['date']}, library of {document['commit']}", document),
             f"{met} of {len(self.results['targets'])} targets are met.",
         ]
 
@@ -194,11 +196,69 @@ class Results:
         return lines
 
 
+class Wireup:
+    """The results of `make bench-wireup`."""
+
+    # What the names of the benchmark mean, for readers.
+    FIGURES = {
+        "MPI_Init": "`MPI_Init` of the slowest rank, ms",
+        "whole job": "the whole `mpirun`, ms",
+        "processor time": "processor time of all its processes, ms",
+        "memory of the daemon": "most memory of the daemon, MiB",
+    }
+
+    def __init__(self, document):
+        self.document = document
+        self.rows = {(row["launcher"], row["ranks"], row["server"], row["clients"]): row
+                     for row in document["results"]["rows"]}
+
+    def keys(self, number):
+        """The launchers, or the numbers of ranks, in the order in which they were measured."""
+        return list(dict.fromkeys(key[number] for key in self.rows))
+
+    def cells(self, launcher, ranks, figure):
+        """The medians of the stock library and of ours, and how many times one is the other."""
+        stock, ours = (self.rows[launcher, ranks, who, who]["figures"].get(figure) for who in ("stock", "ours"))
+        if stock is None or ours is None:
+            return None
+        ratios = [shown(ours[name]) for name in ("stock_ratio", "stock_ratio_p10", "stock_ratio_p90")]
+        return [shown(stock["median"]), shown(ours["median"]), "{} ({} to {})".format(*ratios)]
+
+    def block_wireup(self):
+        launchers = self.keys(0)
+        titles = [f"{launcher}: {title}" for launcher in launchers for title in ("stock", "ours", "stock / ours")]
+        lines = [f"| | ranks | {' | '.join(titles)} |", "|" + "---|" * (2 + len(titles))]
+        for figure, label in self.FIGURES.items():
+            for ranks in self.keys(1):
+                cells = [self.cells(launcher, ranks, figure) for launcher in launchers]
+                if any(cells):
+                    shown_ranks = "1 (`true`)" if ranks == "true" else ranks
+                    flat = [cell for three in cells for cell in three or [""] * 3]
+                    lines.append(f"| {label} | {shown_ranks} | {' | '.join(flat)} |")
+                    label = ""
+        lines += ["", self.rounds()]
+        return lines
+
+    def rounds(self):
+        document = self.document
+        jobs = {}
+        for row in self.rows.values():
+            jobs[row["ranks"]] = row["rounds"]
+        numbers = ", ".join(f"{rounds} for {ranks}" for ranks, rounds in jobs.items())
+        failed = [f"{row['failed']} of {row['rounds']} {row['launcher']}, {row['ranks']} ranks, {row['server']}"
+                  for row in self.rows.values() if row["failed"]]
+        return (f"Run of {document['date']}, library of {document['commit']}, {document['machine']}; rounds: {numbers}. "
+                f"Jobs that failed: {'; '.join(failed) or 'none'}. {document['note']}").rstrip()
+
+
 def take(directory, note):
-    """Keeps a run of `make bench` as the one that the documents show."""
-    source = Path(directory) / "bench.json"
+    """Keeps a run as the one that the documents show."""
+    source = next((file for name in SOURCES if (file := Path(directory) / name).exists()), None)
+    if source is None:
+        sys.exit(f"{directory} has none of {', '.join(SOURCES)}")
     taken = time.gmtime(os.stat(source).st_mtime)
-    rounds = int((Path(directory) / "bench.txt").read_text().split()[0])
+    text = source.with_suffix(".txt")
+    rounds = int(text.read_text().split()[0]) if text.exists() else None
     models = [line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
               if line.startswith("model name")]
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
@@ -210,22 +270,25 @@ def take(directory, note):
         "note": note,
         "results": json.loads(source.read_text()),
     }
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    DIRECTORY.mkdir(exist_ok=True)
+    (DIRECTORY / source.name).write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+
+
+SOURCES = {"bench.json": Bench, "wireup.json": Wireup}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="fail if a block would change")
-    parser.add_argument("--take", metavar="DIR", help="copy DIR/bench.json first")
+    parser.add_argument("--take", metavar="DIR", help="copy the results in DIR first")
     parser.add_argument("--note", default="", help="what else ran on the machine")
     arguments = parser.parse_args()
     if arguments.take:
         take(arguments.take, arguments.note)
-    results = Results(json.loads(RESULTS.read_text()))
+    results = [kind(json.loads((DIRECTORY / name).read_text())) for name, kind in SOURCES.items()]
 
     def fill(match):
-        block = getattr(results, f"block_{match[2]}", None)
+        block = next((block for kind in results if (block := getattr(kind, f"block_{match[2]}", None))), None)
         if block is None:
             sys.exit(f"no block of results is called {match[2]}")
         return match[1] + "\n".join(block()) + "\n" + match[4]
@@ -241,7 +304,7 @@ def main():
             if not arguments.check:
                 document.write_text(new)
     if arguments.check and stale:
-        sys.exit(f"{', '.join(stale)}: tables differ from {RESULTS.relative_to(ROOT)}; run benches/results.py")
+        sys.exit(f"{', '.join(stale)}: tables differ from {DIRECTORY.relative_to(ROOT)}; run benches/results.py")
 
 
 if __name__ == "__main__":

@@ -1,16 +1,46 @@
-/* Prints when MPI_Init is over, as nanoseconds of the clock that the host has, too. */
+/* Prints when MPI_Init is over, as nanoseconds of the clock that the host has, too, and how long it took. The first rank also prints the
+ * largest memory of the daemon that started it, when MPI_Finalize is over. */
 #include <mpi.h>
 
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
+
+static long long now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_REALTIME, &time);
+    return time.tv_sec * 1000000000LL + time.tv_nsec;
+}
+
+static void print_memory_of(pid_t process)
+{
+    char path[64], line[256];
+    snprintf(path, sizeof(path), "/proc/%d/status", (int) process);
+    FILE *status = fopen(path, "r");
+    while (status != NULL && fgets(line, sizeof(line), status) != NULL) {
+        long kib;
+        if (sscanf(line, "VmHWM: %ld kB", &kib) == 1) {
+            printf("daemon held %ld\n", kib);
+        }
+    }
+    if (status != NULL) {
+        fclose(status);
+    }
+}
 
 int main(int argc, char **argv)
 {
-    struct timespec now;
+    int rank;
+    long long begun = now();
     MPI_Init(&argc, &argv);
-    clock_gettime(CLOCK_REALTIME, &now);
-    printf("wired up at %lld\n", now.tv_sec * 1000000000LL + now.tv_nsec);
+    long long done = now();
+    printf("wired up at %lld after %lld\n", done, done - begun);
     fflush(stdout);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Finalize();
+    if (rank == 0) {
+        print_memory_of(getppid());
+    }
     return 0;
 }

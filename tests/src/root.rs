@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::build::{once, pmixrun};
-use crate::{Library, Pair, Run, Traces, repository};
+use crate::{Library, Pair, Run, Traces, release_of_mpirun, repository};
 
 /// A root directory that `tests/openmpi5/root.sh` has made.
 #[derive(Clone, Debug)]
 pub struct Root {
     path: PathBuf,
+    release: String,
     programs: PathBuf,
 }
 
@@ -22,15 +23,15 @@ impl Root {
     /// The root's program `mpi` with the library of that release.
     pub const WITH_THEIRS: &'static str = "env -u LD_LIBRARY_PATH /mnt/bin/mpi";
 
-    /// The roots that `PMIX_TEST_OPENMPI5` and `PMIX_TEST_OPENMPI6` name, with the program `mpi` compiled there.
+    /// The roots that `PMIX_TEST_OPENMPI5` and `PMIX_TEST_OPENMPI6` name, with our programs compiled there.
     ///
     /// # Errors
     /// The missing part, as a word of [`left_out`](crate::left_out), and the reason as text.
     ///
     /// # Panics
-    /// If the program does not compile.
+    /// As [`Root::at`].
     pub fn named() -> Result<Vec<Root>, (&'static str, &'static str)> {
-        let named = |release| Some((release, PathBuf::from(std::env::var_os(format!("PMIX_TEST_OPENMPI{release}"))?)));
+        let named = |release| Some(PathBuf::from(std::env::var_os(format!("PMIX_TEST_OPENMPI{release}"))?));
         let named: Vec<_> = [5, 6].into_iter().filter_map(named).collect();
         if named.is_empty() {
             return Err(("openmpi5", "PMIX_TEST_OPENMPI5 and PMIX_TEST_OPENMPI6 name no directory"));
@@ -38,21 +39,44 @@ impl Root {
         if !nix::unistd::geteuid().is_root() {
             return Err(("root", "entering another root directory takes root"));
         }
-        Ok(named.into_iter().map(|(release, path)| Root::with_programs(release, path)).collect())
+        Ok(named.into_iter().map(Root::at).collect())
     }
 
-    fn with_programs(release: u32, path: PathBuf) -> Root {
-        let programs = once(&format!("openmpi{release}"), |directory| {
+    /// The root in this directory, with our programs compiled there.
+    ///
+    /// # Panics
+    /// If it has no Open MPI, or a program does not compile.
+    pub fn at(path: impl Into<PathBuf>) -> Root {
+        let path = path.into();
+        let release = release_of_mpirun(Some(&path)).unwrap_or_else(|| panic!("no mpirun in {}", path.display()));
+        let programs = once(&format!("openmpi-{release}"), |directory| {
             let said = |error| panic!("{}: {error}", directory.display());
             fs::create_dir_all(directory).unwrap_or_else(said);
             let mut facade = Command::new(repository().join("ffi/facade.sh"));
             assert!(facade.arg(directory.join("facade.so")).status().is_ok_and(|status| status.success()));
             fs::copy(pmixrun().with_file_name("pmixctl"), directory.join("pmixctl")).map(drop).unwrap_or_else(said);
-            let root = Root { path: path.clone(), programs: directory.to_owned() };
-            let compile = "mpicc -O1 -g -Wall /mnt/project/tests/programs/mpi.c -o /mnt/bin/mpi";
-            root.enter().args(compile).succeed();
+            let root = Root { path: path.clone(), release: release.clone(), programs: directory.to_owned() };
+            for (compiler, program) in [("mpicc", "mpi"), ("mpicc", "wireup"), ("cc", "stopwatch")] {
+                let files = format!("/mnt/project/tests/programs/{program}.c -o /mnt/bin/{program}");
+                root.enter().arg(compiler).args("-O1 -g -Wall").args(&files).succeed();
+            }
         });
-        Root { path, programs }
+        Root { path, release, programs }
+    }
+
+    /// The release of its Open MPI, such as `5.0.7`.
+    pub fn release(&self) -> &str {
+        &self.release
+    }
+
+    /// The directory of a library there, for its processes.
+    pub fn directory(library: Library) -> &'static str {
+        if library.is_ours() { "/mnt/lib" } else { "/usr/lib/x86_64-linux-gnu/pmix2/lib" }
+    }
+
+    /// The directory of a library there, for PRRTE's daemons.
+    pub fn directory_for_prrte(library: Library) -> &'static str {
+        if library.is_ours() { Root::FACADE } else { Root::directory(library) }
     }
 
     /// The directory itself.

@@ -1,0 +1,146 @@
+//! What starts the ranks of a job, and what is measured of it.
+
+use std::error::Error;
+use std::fmt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use pmix_tests::{Cluster, Ended, Pair, Root, Run, Traces, USERS, program, release_of_mpirun};
+
+/// A job of 128 ranks on two processors takes a quarter of this time. Some stock releases hang now and then.
+const DEADLINE: Duration = Duration::from_secs(200);
+
+/// Name and unit of each figure.
+pub const FIGURES: [(&str, &str); 5] = [
+    // Of the rank that takes longest for it.
+    ("MPI_Init", "ms"),
+    // From the launcher's start until the last rank has left MPI_Init.
+    ("wired up", "ms"),
+    // From the launcher's start to its end.
+    ("whole job", "ms"),
+    // Of the launcher and all processes under it.
+    ("processor time", "ms"),
+    // The largest resident memory of the daemon that starts the ranks.
+    ("memory of the daemon", "MiB"),
+];
+
+/// The figures of one job, in this order; NaN where a launcher or a job has none.
+pub type Figures = [f64; FIGURES.len()];
+
+/// What is started.
+#[derive(Clone, Copy)]
+pub enum Job {
+    /// `mpirun -np 1 true`.
+    True,
+    /// An MPI program with this number of ranks.
+    Mpi(usize),
+}
+
+impl fmt::Display for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Job::True => f.write_str("true"),
+            Job::Mpi(size) => write!(f, "{size}"),
+        }
+    }
+}
+
+/// The launcher of the ranks.
+pub enum Launcher<'a> {
+    /// This machine's mpirun.
+    Own {
+        release: String,
+    },
+    /// mpirun of another Debian release.
+    Root(Root),
+    Slurm {
+        cluster: &'a Cluster,
+        nodes: usize,
+    },
+}
+
+impl fmt::Display for Launcher<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Launcher::Own { release } => write!(f, "Open MPI {release}"),
+            Launcher::Root(root) => write!(f, "Open MPI {}", root.release()),
+            Launcher::Slurm { nodes, .. } => write!(f, "srun on {nodes} nodes"),
+        }
+    }
+}
+
+impl Launcher<'_> {
+    pub fn own() -> Result<Launcher<'static>, Box<dyn Error>> {
+        Ok(Launcher::Own { release: release_of_mpirun(None).ok_or("mpirun is not installed")? })
+    }
+
+    /// The figures of one job, or none if it fails or hangs, which it reports.
+    pub fn run(&self, pair: Pair, job: Job) -> Result<Option<Figures>, Box<dyn Error>> {
+        let traces = Traces::begin();
+        let run = self.command(pair, job, &traces).deadline(DEADLINE);
+        let started = SystemTime::now().duration_since(UNIX_EPOCH)?;
+        let outcome = run.attempt();
+        // mpirun may die and leave its ranks, which would take part in later measurements.
+        for process in traces.processes().into_keys() {
+            let _ = kill(Pid::from_raw(process as i32), Signal::SIGKILL);
+        }
+        match outcome {
+            Ok(ended) if ended.code() == 0 => read(&ended, job, started.as_nanos() as f64).map(Some),
+            Ok(ended) => {
+                eprintln!("{self}, {job} ranks, {pair}: {ended}");
+                Ok(None)
+            }
+            Err(hung) => {
+                eprintln!("{self}, {job} ranks, {pair}: {hung}");
+                Ok(None)
+            }
+        }
+    }
+
+    fn command(&self, pair: Pair, job: Job, traces: &Traces) -> Run {
+        let size = if let Job::Mpi(size) = job { size } else { 1 };
+        let (run, wireup) = match self {
+            Launcher::Own { .. } => {
+                let run = Run::new(program("stopwatch"), pair.server).traced(traces);
+                let run = run.args(&format!("mpirun --oversubscribe -np {size} -x"));
+                let library = format!("LD_LIBRARY_PATH={}", pair.ranks.directory().display());
+                (run.arg(library), program("wireup"))
+            }
+            Launcher::Root(root) => {
+                let (server, ranks) = (Root::directory_for_prrte(pair.server), Root::directory(pair.ranks));
+                let run = root.enter().traced(traces).args(&format!("env LD_LIBRARY_PATH={server} /mnt/bin/stopwatch"));
+                let run = run.args(&format!("mpirun --oversubscribe -np {size} -x LD_LIBRARY_PATH={ranks}"));
+                (run, "/mnt/bin/wireup".into())
+            }
+            Launcher::Slurm { cluster, nodes } => {
+                // In Debian's Slurm the other kind of fence does not wait for other nodes.
+                let run = cluster.srun(pair, USERS[0], &format!("-N {nodes} -n {size}"));
+                (run.env("SLURM_PMIX_FENCE", "ring"), program("wireup"))
+            }
+        };
+        run.arg(if let Job::Mpi(_) = job { wireup } else { "true".into() })
+    }
+}
+
+/// The figures that a job's processes printed.
+fn read(ended: &Ended, job: Job, started: f64) -> Result<Figures, Box<dyn Error>> {
+    const MILLISECOND: f64 = 1e6;
+    let numbers = |text: &str, line: &str| -> Vec<Vec<f64>> {
+        let lines = text.lines().filter_map(|it| it.strip_prefix(line));
+        lines.map(|rest| rest.split_whitespace().filter_map(|word| word.parse().ok()).collect()).collect()
+    };
+    let (mut began, mut took, mut used) = (started, f64::NAN, f64::NAN);
+    if let Some([at, time, processor]) = numbers(&ended.stderr, "stopwatch: ").first().map(Vec::as_slice) {
+        (began, took, used) = (*at, time / MILLISECOND, processor / MILLISECOND);
+    }
+    let Job::Mpi(size) = job else { return Ok([f64::NAN, f64::NAN, took, used, f64::NAN]) };
+    let times = numbers(&ended.stdout, "wired up ");
+    let latest = |which: usize| times.iter().filter_map(|times| times.get(which)).copied().fold(f64::NAN, f64::max);
+    if times.len() != size {
+        return Err(ended.to_string().into());
+    }
+    let held = numbers(&ended.stdout, "daemon held ").first().and_then(|held| held.first().copied());
+    let memory = held.unwrap_or(f64::NAN) / 1024.0;
+    Ok([latest(1) / MILLISECOND, (latest(0) - began) / MILLISECOND, took, used, memory])
+}
