@@ -102,8 +102,8 @@ fn same_as_stock(name: &str, count: usize, run: impl Fn(&Job) -> Run, result: im
     for pair in Pair::all() {
         let (ended, result) = run(pair);
         assert_eq!(result, expected, "{pair:?}: {ended}\nand with the stock library: {stock}");
-        // Fortran lists the exceptions of floating-point numbers that are left at the end: the stock library of Debian 13 divides by
-        // zero, and its list is longer than ours.
+        // Fortran lists the exceptions of floating-point numbers that are left at the end. With the stock library of Debian 13 the list
+        // names division by zero, and is longer than with ours.
         let is_in = |line: &str, said: &str| line.split(' ').all(|word| said.split(' ').any(|it| it == word));
         let is_new = |line: &&str| !stock.stderr.lines().any(|said| is_in(line, said));
         let more: Vec<_> = ended.stderr.lines().filter(is_new).collect();
