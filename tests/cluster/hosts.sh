@@ -41,6 +41,8 @@ be_login() {
     ip addr add 10.255.0.1/16 dev bridge
     ip link set bridge up
     printf '%s\n' "127.0.0.1 localhost" "10.255.0.1 login # process $$" >"$file"
+    # What debootstrap makes has no such file.
+    [ -e /etc/hosts ] || : >/etc/hosts
     mount --bind "$file" /etc/hosts
 }
 

@@ -14,11 +14,13 @@ fi
 unset INSIDE
 root=$1 project=$2 library=$3 programs=$4
 shift 4
+# Hosts of namespaces (tests/openmpi/cluster.sh) are made from here, which takes a root that is a mount point.
+mount --bind "$root" "$root"
 for directory in dev proc sys tmp; do
     mount --rbind "/$directory" "$root/$directory"
 done
 mount -t tmpfs none "$root/mnt"
-mkdir "$root"/mnt/{project,lib,bin}
+mkdir "$root"/mnt/{project,lib,bin,outside}
 mount --bind "$project" "$root/mnt/project"
 touch "$root/mnt/lib/libpmix.so.2"
 mount --bind "$library" "$root/mnt/lib/libpmix.so.2"
@@ -33,4 +35,8 @@ fi
 # for sure, and the rest is as on any machine with more processes than processors.
 export PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1 LC_ALL=C HOME=/root
 export OMPI_MCA_btl=self,sm,tcp OMPI_MCA_btl_tcp_if_include=lo
-exec chroot "$root" env -u LD_LIBRARY_PATH "$@"
+cd "$root"
+pivot_root . mnt/outside
+umount --lazy /mnt/outside
+cd /
+exec env -u LD_LIBRARY_PATH "$@"

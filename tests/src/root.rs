@@ -69,6 +69,11 @@ impl Root {
         &self.release
     }
 
+    /// The first number of that release.
+    pub fn generation(&self) -> u32 {
+        self.release.split('.').next().and_then(|number| number.parse().ok()).expect("a release begins with a number")
+    }
+
     /// The directory of a library there, for its processes.
     pub fn directory(library: Library) -> &'static str {
         if library.is_ours() { "/mnt/lib" } else { "/usr/lib/x86_64-linux-gnu/pmix2/lib" }
