@@ -1,6 +1,7 @@
 //! The configuration of a server: attributes of its start, and environment.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::{getegid, geteuid};
@@ -59,6 +60,15 @@ pub(crate) struct Config {
     pub tool_secret: Option<Secret>,
     /// When fences without data use Slurm's ring, as those with data do (`PMIX_DSTORE_SLURM_FENCE`).
     pub slurm_fence: SlurmFence,
+    /// Whether the stock library is loaded beside this one, as in PRRTE's daemons.
+    pub has_stock: bool,
+}
+
+static HAS_STOCK: AtomicBool = AtomicBool::new(false);
+
+/// Tells servers that start later that the stock library is loaded beside this one.
+pub fn stock_is_loaded() {
+    HAS_STOCK.store(true, Ordering::Relaxed);
 }
 
 /// The host's settings for rendezvous files.
@@ -134,6 +144,7 @@ impl Config {
                 Some("never") => SlurmFence::Never,
                 _ => SlurmFence::Agreed,
             },
+            has_stock: HAS_STOCK.load(Ordering::Relaxed),
         })
     }
 }

@@ -15,6 +15,10 @@ use crate::config::{ANNOUNCED_VERSION, Config};
 pub(crate) const URI_VARIABLES: [&str; 5] =
     ["PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3", "PMIX_SERVER_URI21", "PMIX_SERVER_URI2"];
 
+/// The address again, under a name that no other library sets: where another library's server has handed on this variable of a job
+/// around it, the address is another one than in [`URI_VARIABLES`].
+const SERVER_VARIABLE: &str = "PMIX_DSTORE_SERVER";
+
 /// The variables that lead a client to its namespace's directory.
 pub(crate) struct SharedEnv {
     pub directory: PathBuf,
@@ -35,6 +39,7 @@ pub(crate) fn of_client(config: &Config, proc: &Proc, port: u16, shared: Option<
     let nspace = OsStr::from_bytes(proc.nspace.as_bytes()).to_owned();
     let mut env = vec![("PMIX_NAMESPACE".to_owned(), nspace), ("PMIX_RANK".to_owned(), proc.rank.0.to_string().into())];
     env.extend(URI_VARIABLES.map(|name| (name.to_owned(), uri.clone())));
+    env.push((SERVER_VARIABLE.to_owned(), uri));
     let stores = if shared.is_some() { format!("{STORE_NAME},hash") } else { "hash".to_owned() };
     for (name, value) in [
         // Released clients know `native` and pass over our own name, which only counts on the Unix socket.

@@ -96,6 +96,7 @@ impl Simulation {
             trust_claims: true,
             tool_secret: None,
             slurm_fence: SlurmFence::Agreed,
+            has_stock: false,
         };
         let sink: Weak<dyn AnswerSink> = Weak::<NoSink>::new();
         Simulation { engine: Engine::new(config, 1, sink), hostname: hostname.to_owned(), plans: BTreeMap::new() }

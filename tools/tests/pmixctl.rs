@@ -118,3 +118,41 @@ fn wrong_usage_is_told_apart_from_damage() {
     }
     assert_eq!(pmixctl(&[path("--help")]).status.code(), Some(0));
 }
+
+/// What `pmixctl server` says with these variables, and whether it is this library.
+fn server_by(variables: &[(&str, &str)]) -> (String, bool) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pmixctl"));
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"PMIX_")) {
+        command.env_remove(name);
+    }
+    let output = command.arg("server").envs(variables.iter().copied()).output().expect("pmixctl starts");
+    let said = stdout(&output);
+    let library = said.trim_end().split_once(": ").expect("the host and the library").1.to_owned();
+    (library, output.status.success())
+}
+
+#[test]
+fn a_server_is_known_by_its_own_variable() {
+    let (inner, outer) = ("job.0;tcp4://127.0.0.1:4711", "around.0;tcp4://127.0.0.1:4712");
+    let of_stock =
+        [("PMIX_RANK", "0"), ("PMIX_SERVER_URI4", inner), ("PMIX_SERVER_URI2", inner), ("PMIX_GDS_MODULE", "hash")];
+    let (ours, stock) = (("this library".to_owned(), true), ("the stock library".to_owned(), false));
+    assert_eq!(server_by(&of_stock), stock);
+    // Without shared memory our server offers what the stock one does.
+    assert_eq!(server_by(&[&of_stock[..], &[("PMIX_DSTORE_SERVER", inner)]].concat()), ours);
+    // The variable comes from a job of ours around this one.
+    assert_eq!(server_by(&[&of_stock[..], &[("PMIX_DSTORE_SERVER", outer)]].concat()), stock);
+    let mixed = [("PMIX_SERVER_URI41", outer), ("PMIX_DSTORE_SERVER", outer)];
+    assert_eq!(server_by(&[&of_stock[..], &mixed].concat()), stock);
+    assert_eq!(server_by(&[("PMIX_DSTORE_SERVER", inner)]), ("none: this is no rank".to_owned(), false));
+}
+
+#[test]
+fn our_server_is_known_with_and_without_shared_memory() {
+    for setting in ["1", "0"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pmixrun"));
+        command.args(["-n", "1", env!("CARGO_BIN_EXE_pmixctl"), "server"]).env("PMIX_DSTORE_SHM", setting);
+        let output = command.output().expect("pmixrun starts");
+        assert!(output.status.success() && stdout(&output).ends_with(": this library\n"), "{setting}: {output:?}");
+    }
+}

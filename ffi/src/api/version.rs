@@ -95,9 +95,12 @@ pub fn is_beside_stock_7() -> bool {
     stock_version().and_then(major).is_some_and(|major| major >= 7)
 }
 
-/// Takes over defaults of the stock library that is loaded beside this one. From release 7 on, output to files does not go to the
-/// terminal as well.
+/// Tells the server whether the stock library is loaded beside this one, and takes over defaults of that: from release 7 on, output to
+/// files does not go to the terminal as well.
 pub fn adopt_defaults_of_stock() {
+    if stock_version().is_some() {
+        pmix_server::stock_is_loaded();
+    }
     if is_beside_stock_7() {
         output::default_to_files_only();
     }

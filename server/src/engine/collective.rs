@@ -54,6 +54,8 @@ pub(super) struct Collective {
     pub arrived: Vec<Arrival>,
     /// The processes that have arrived: each enters a collective once.
     pub present: HashSet<Proc>,
+    /// The first fence of its whole namespace that collects data.
+    pub is_first: bool,
     /// The upcall has been made; no process can join any more.
     pub at_host: bool,
     /// First failure among the local participants.
@@ -87,6 +89,7 @@ impl Collective {
             infos,
             arrived: Vec::new(),
             present: HashSet::new(),
+            is_first: false,
             at_host: false,
             status: Status::SUCCESS,
             told_of_loss: false,

@@ -16,8 +16,7 @@ use super::collective::{Arrival, Collective, Contributed, Kind};
 use super::limits::FENCES_MAX;
 use super::nspaces::recipient;
 use super::peer::{Peer, PeerId};
-use super::slurm::MARK;
-use super::{Continuation, Engine};
+use super::{Continuation, Engine, slurm};
 use crate::GroupOperation;
 use crate::upcall::Upcall;
 
@@ -50,7 +49,9 @@ impl Engine {
             }
             None => {
                 self.collective_next += 1;
-                self.collectives.insert(self.collective_next, Collective::new(kind, procs, signature, infos));
+                let mut begun = Collective::new(kind, procs, signature, infos);
+                self.note_first(&mut begun);
+                self.collectives.insert(self.collective_next, begun);
                 self.collective_next
             }
         };
@@ -212,9 +213,9 @@ impl Engine {
         }
         let mut failed = collective.status;
         let mut infos = collective.infos.clone();
-        let is_marked = self.is_marked(collective);
+        let mark = self.mark_for(collective);
         let contribution = match collective.collect {
-            true => self.contribution(collective, is_marked),
+            true => self.contribution(collective, mark),
             false => self.empty_contribution(collective, &mut infos).map(|data| (data, Vec::new())),
         };
         let (data, changes) = contribution.unwrap_or_else(|status| {
@@ -225,7 +226,7 @@ impl Engine {
         infos.push(Info::new(keys::SORTED_PROC_ARRAY, Value::Bool(true)));
         infos.push(Info::new(keys::LOCAL_COLLECTIVE_STATUS, Value::Status(failed)));
         let procs = collective.signature.clone();
-        if is_marked {
+        if mark == Some(slurm::MARK) {
             self.asked_for_marked(id, &procs);
         }
         if let Some(collective) = self.collectives.get_mut(&id) {
@@ -265,9 +266,12 @@ impl Engine {
     }
 
     /// The modex delta of this server's participants for other nodes, in the form that all released servers read; and the number of
-    /// each namespace's changes that the other servers have with it. If `is_marked`, the mark of `super::slurm` is its first
-    /// value.
-    fn contribution(&self, fence: &Collective, is_marked: bool) -> Result<(GatherBuf, Vec<(Nspace, u64)>), Status> {
+    /// each namespace's changes that the other servers have with it. A mark is its first value.
+    fn contribution(
+        &self,
+        fence: &Collective,
+        mark: Option<&'static str>,
+    ) -> Result<(GatherBuf, Vec<(Nspace, u64)>), Status> {
         let mut changes = Vec::new();
         for nspace in Self::nspaces_of(&fence.signature) {
             if let Some(state) = self.nspaces.get(&nspace) {
@@ -295,14 +299,14 @@ impl Engine {
                 ranks.push((Rank(first + arrival.proc.rank.0), values));
             }
         }
-        let mark = (Key::from(MARK), Value::Bool(true));
-        if is_marked {
+        let mark = mark.map(|key| (Key::from(key), Value::Bool(true)));
+        if let Some((key, value)) = &mark {
             if ranks.is_empty() {
                 let rank = fence.arrived.first().map(|arrival| arrival.proc.rank);
                 ranks.extend(rank.map(|rank| (rank, Vec::new())));
             }
             if let Some((_, values)) = ranks.first_mut() {
-                values.insert(0, (&mark.0, &mark.1));
+                values.insert(0, (key, value));
             }
         }
         Ok((Contribution::encode_borrowed(super::EXCHANGE, true, &ranks)?, changes))
@@ -371,6 +375,7 @@ impl Engine {
             self.outputs.push_back(super::Output::Log(crate::journal::Reason::here(), line));
         })?;
         self.take_marks(id, signature, &mut contributions);
+        self.take_server_marks(signature, &mut contributions);
         let mut awaited = Vec::new();
         let mut values = contributions.into_iter().flat_map(|contribution| contribution.ranks);
         let stored = values.try_for_each(|(origin, kvals)| {
@@ -496,7 +501,9 @@ impl Engine {
             }
         }
         // A collective without participants ends.
-        self.collectives.retain(|_, collective| collective.at_host || !collective.arrived.is_empty());
+        let is_over = |_: &u64, collective: &mut Collective| !collective.at_host && collective.arrived.is_empty();
+        let over: Vec<_> = self.collectives.extract_if(.., is_over).collect();
+        over.iter().for_each(|(_, collective)| self.forget_first(collective));
     }
 
     /// A process is lost: the collectives that wait for it continue without it.
@@ -518,7 +525,8 @@ impl Engine {
                 self.reply_status(peer, tag, Status::ERR_LOST_CONNECTION);
             }
             if is_empty {
-                self.collectives.remove(&id);
+                let begun = self.collectives.remove(&id);
+                begun.iter().for_each(|collective| self.forget_first(collective));
                 continue;
             }
             let Some(collective) = self.collectives.get_mut(&id) else { continue };

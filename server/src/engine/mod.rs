@@ -25,6 +25,7 @@ mod peers;
 mod publication;
 mod query;
 mod resources;
+mod server_mark;
 mod services;
 mod slurm;
 mod standing;
@@ -185,6 +186,8 @@ pub(crate) struct Engine {
     sessions: HashMap<u32, Values>,
     host_attributes: attributes::HostAttributes,
     groups: groups::Groups,
+    /// Hosts that another library serves and that have been logged.
+    foreign_hosts: BTreeSet<Vec<u8>>,
     outputs_of_procs: output::Outputs,
     monitors: monitors::Monitors,
     outputs: VecDeque<Output>,
@@ -249,6 +252,7 @@ impl Engine {
             sessions: HashMap::new(),
             host_attributes: attributes::HostAttributes::new(),
             groups: groups::Groups::new(),
+            foreign_hosts: BTreeSet::new(),
             outputs_of_procs: output::Outputs::default(),
             monitors: monitors::Monitors::default(),
             outputs: VecDeque::new(),

@@ -138,6 +138,8 @@ pub(super) struct NspaceState {
     pub changes: Changes,
     /// The agreement of a Slurm step's servers about fences without data.
     pub agreement: Agreement,
+    /// A fence that collects data of the whole namespace has been entered, see `super::server_mark`.
+    pub had_first: bool,
     pub ledger: Ledger,
     /// Job-info replies by dialect and release, made once.
     pub(super) job_replies: HashMap<(Dialect, String), Vec<u8>>,
@@ -168,6 +170,7 @@ impl NspaceState {
             remote: ModexData::default(),
             changes: Changes::default(),
             agreement: Agreement::default(),
+            had_first: false,
             ledger: Ledger::default(),
             job_replies: HashMap::new(),
         }

@@ -59,6 +59,7 @@ mod participants;
 mod publication;
 mod queries;
 mod segments;
+mod server_mark;
 mod slurm;
 mod tools;
 
@@ -153,6 +154,7 @@ impl Bench {
             trust_claims: true,
             tool_secret: None,
             slurm_fence: SlurmFence::Agreed,
+            has_stock: false,
         };
         let sink: Weak<dyn AnswerSink> = Weak::<NoSink>::new();
         let mut bench = Bench {
@@ -409,7 +411,7 @@ fn connect_as(bench: &mut Bench, id: PeerId, rank: u32) {
 
 /// The variables of an environment that lead to shared memory.
 fn shared_env(env: &[(String, OsString)]) -> Vec<&OsStr> {
-    let ours = env.iter().filter(|(name, _)| name.starts_with("PMIX_DSTORE"));
+    let ours = env.iter().filter(|(name, _)| name.starts_with("PMIX_DSTORE") && name != "PMIX_DSTORE_SERVER");
     ours.map(|(_, value)| value.as_os_str()).collect()
 }
 
