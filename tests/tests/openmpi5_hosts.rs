@@ -310,6 +310,10 @@ fn a_rank_on_another_host_that_exits_before_it_begins() {
 #[test]
 fn a_daemon_on_the_stock_library_is_named() {
     with_roots(|root| {
+        // Under PRRTE 5 a job with daemons of both libraries does not begin: docs/openmpi.md.
+        if root.release() != 5 {
+            return;
+        }
         let [both, ..] = Pair::all();
         let traces = Traces::begin();
         let run = launcher(both, on_hosts(root, &traces, HOSTS, &format!("--lacks n1 {}", Root::FACADE)));
