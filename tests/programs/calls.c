@@ -919,6 +919,13 @@ static void body_compress(intptr_t unused, intptr_t unused_too)
         put_bytes(plain, plain_len);
         free(plain);
     }
+    /* Callers free what they are given, whatever the answer is. */
+    if (by_hand.size > 16) {
+        uint8_t *cut = bytes;
+        size_t cut_len = 1;
+        bool is_cut = LIB(Data_decompress)((uint8_t *) by_hand.bytes, by_hand.size / 2, &cut, &cut_len);
+        put(" %d %d %zu", is_cut, cut == NULL, cut_len);
+    }
     discard_bo(&by_hand);
     free(bytes);
 }

@@ -1,6 +1,7 @@
 //! Helpers for values, infos and their arrays.
 
 use std::ffi::{c_char, c_void};
+use std::ptr;
 
 use pmix_dstore::model::{Bytes, DataType, InfoFlags, Result};
 use pmix_dstore::{compression, fallible_alloc};
@@ -163,6 +164,7 @@ entry! {
     ) -> bool {
         // SAFETY: each is NULL or a place for a result.
         let (Some(out), Some(len)) = (unsafe { (Out::optional(outbytes), Out::optional(nbytes)) }) else { return false };
+        give_nothing(&out, &len);
         if size < COMPRESS_LEN_MIN {
             return false;
         }
@@ -180,6 +182,7 @@ entry! {
     ) -> bool {
         // SAFETY: each is NULL or a place for a result.
         let (Some(out), Some(len)) = (unsafe { (Out::optional(outbytes), Out::optional(nbytes)) }) else { return false };
+        give_nothing(&out, &len);
         // SAFETY: `inbytes` is NULL or an array of `size` bytes.
         let expanded = compression::decompress(unsafe { array::bytes(inbytes.cast(), size) });
         expanded.is_ok_and(|bytes| give_bytes(&bytes, &out, &len))
@@ -188,6 +191,12 @@ entry! {
 
 /// The least number of bytes that is compressed.
 const COMPRESS_LEN_MIN: usize = 4096;
+
+/// What C code gets with `false`: callers such as PRRTE free the pointer whatever the answer is.
+fn give_nothing(out: &Out<*mut u8>, len: &Out<usize>) {
+    out.set(ptr::null_mut());
+    len.set(0);
+}
 
 /// Gives C code a copy of bytes, followed by a NUL. Returns false without memory for it.
 fn give_bytes(bytes: &[u8], out: &Out<*mut u8>, len: &Out<usize>) -> bool {
