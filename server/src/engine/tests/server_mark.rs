@@ -13,7 +13,7 @@ fn servers(has_stock: bool) -> (Bench, Bench) {
 /// All ranks put a value and enter a fence that collects data.
 fn enter(a: &mut Bench, b: &mut Bench, tag: u32) {
     for (bench, rank) in [(&mut *a, 0), (&mut *b, 1)] {
-        bench.put(rank, 3, "k", tag.into());
+        bench.put(rank, 3, "k", tag);
         bench.fence(rank, tag, everybody(), collect());
     }
 }
