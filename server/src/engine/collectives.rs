@@ -375,7 +375,7 @@ impl Engine {
             self.outputs.push_back(super::Output::Log(crate::journal::Reason::here(), line));
         })?;
         self.take_marks(id, signature, &mut contributions);
-        self.take_server_marks(signature, &mut contributions);
+        self.take_server_marks(id, signature, &mut contributions);
         let mut awaited = Vec::new();
         let mut values = contributions.into_iter().flat_map(|contribution| contribution.ranks);
         let stored = values.try_for_each(|(origin, kvals)| {
@@ -574,6 +574,11 @@ impl Engine {
             if let Some(collective) = self.collectives.get(&id) {
                 let (word, missing) = (collective.kind.word(), self.missing(collective));
                 self.log(format!("a {word} timed out; missing: {missing}"));
+            }
+            // The host has not heard of it: whoever enters it again begins it.
+            let unheard = self.collectives.get(&id).filter(|collective| !collective.at_host && collective.is_first);
+            if let Some([Proc { nspace, .. }]) = unheard.map(|collective| collective.signature.clone()).as_deref() {
+                self.has_no_first(nspace);
             }
             self.complete(id, Status::ERR_TIMEOUT);
         }

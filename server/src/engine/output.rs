@@ -115,7 +115,7 @@ impl Engine {
     ) {
         // Releases before 3.1 send no handler number, and could not assign the output.
         let Some(handler) = handler else { return self.reply_status(id, tag, Status::ERR_NOT_SUPPORTED) };
-        let count = self.outputs_of_procs.pulls.values().filter(|pull| pull.peer == id).count();
+        let count = self.outputs_of_procs.pulls.values().filter(|pull| pull.peer == id && !pull.is_of_host).count();
         if id != PeerId::OWN && count >= PULLS_MAX {
             return self.refuse_more(id, tag, "pulls of output");
         }
@@ -142,7 +142,7 @@ impl Engine {
         }
         pull.is_open = true;
         self.reply(id, tag, &IoPullReply { status: Status::SUCCESS, handler: Some(number) });
-        self.send_kept(number);
+        self.send_kept(&[number]);
     }
 
     /// A client ends a pull.
@@ -255,14 +255,18 @@ impl Engine {
         self.send(pull.peer, TAG_IOF, |dialect, version| output.encode(dialect, version));
     }
 
-    /// Sends the kept output to a new pull.
-    fn send_kept(&mut self, number: u64) {
+    /// Sends the kept output to new pulls.
+    fn send_kept(&mut self, numbers: &[u64]) {
         for mut output in std::mem::take(&mut self.outputs_of_procs.kept) {
-            let pull = self.outputs_of_procs.pulls.get(&number);
-            if pull.is_some_and(|pull| self.is_for(pull, &output)) {
-                self.send_output(number, &mut output);
-            } else {
+            let is_for =
+                |number: &&u64| self.outputs_of_procs.pulls.get(number).is_some_and(|pull| self.is_for(pull, &output));
+            let wanting: Vec<u64> = numbers.iter().filter(is_for).copied().collect();
+            if wanting.is_empty() {
                 self.outputs_of_procs.kept.push_back(output);
+                continue;
+            }
+            for number in wanting {
+                self.send_output(number, &mut output);
             }
         }
         self.outputs_of_procs.kept_bytes = self.outputs_of_procs.kept.iter().map(len).sum();
@@ -303,20 +307,32 @@ impl Engine {
         }
         let mut receivers = self.receivers_of_output(id);
         receivers.insert(id, channels);
+        let mut numbers = Vec::with_capacity(receivers.len());
         for (peer, channels) in receivers.into_iter().filter(|(_, channels)| *channels != 0) {
             let procs = vec![Proc::new(nspace.clone(), Rank::WILDCARD)];
             let pull = Pull { peer, procs, channels, handler: DEFAULT_HANDLER, is_open: true, is_of_host: true };
-            let number = self.outputs_of_procs.add(pull);
-            self.send_kept(number);
+            numbers.push(self.outputs_of_procs.add(pull));
         }
+        self.send_kept(&numbers);
     }
 
-    /// Who gets the output of a process, and which channels, since it spawned the process's job: the children's go there, too.
+    /// Who gets the output of a rank's job, and which channels, since it spawned that job: the output of the rank's children goes there,
+    /// too. Only to the rank's own user: the host has not said who may have the children's output. A receiver of very many jobs
+    /// gets no more of them, since the host may keep them registered for ever.
     fn receivers_of_output(&self, id: PeerId) -> BTreeMap<PeerId, u16> {
-        let Some(proc) = self.peers.get(&id).map(|peer| &peer.proc) else { return BTreeMap::new() };
-        let is_by_spawn =
-            |pull: &&Pull| pull.handler == DEFAULT_HANDLER && pull.procs.iter().any(|p| is_meant(p, proc));
-        self.outputs_of_procs.pulls.values().filter(is_by_spawn).map(|pull| (pull.peer, pull.channels)).collect()
+        let mut receivers = BTreeMap::new();
+        let Some(rank) = self.peers.get(&id).filter(|peer| id != PeerId::OWN && !peer.is_tool) else {
+            return receivers;
+        };
+        let pulls = || self.outputs_of_procs.pulls.values().filter(|pull| pull.is_of_host && pull.is_open);
+        let is_of_job = |pull: &&Pull| pull.procs.iter().any(|proc| proc.nspace == rank.proc.nspace);
+        let is_of_user = |pull: &&Pull| self.peers.get(&pull.peer).is_some_and(|peer| peer.user.uid == rank.user.uid);
+        for pull in pulls().filter(is_of_job).filter(is_of_user) {
+            if pulls().filter(|other| other.peer == pull.peer).count() < PULLS_MAX {
+                receivers.insert(pull.peer, pull.channels);
+            }
+        }
+        receivers
     }
 
     /// Flow control of input: forwards the host's pause or resume to every client concerned that has pushed input. The

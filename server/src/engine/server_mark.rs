@@ -37,14 +37,24 @@ impl Engine {
 
     /// All who had entered a fence are gone before it was at the host: whoever enters next begins it again.
     pub(super) fn forget_first(&mut self, fence: &Collective) {
-        let nspace = whole_namespace(fence).filter(|_| fence.is_first);
-        if let Some(state) = nspace.and_then(|nspace| self.nspaces.get_mut(nspace)) {
+        if let Some(nspace) = whole_namespace(fence).filter(|_| fence.is_first) {
+            self.has_no_first(nspace);
+        }
+    }
+
+    /// The next fence of a namespace is its first one.
+    pub(super) fn has_no_first(&mut self, nspace: &Nspace) {
+        if let Some(state) = self.nspaces.get_mut(nspace) {
             state.had_first = false;
         }
     }
 
-    /// Removes the marks from a fence's contributions, and logs the hosts whose servers have another library.
-    pub(super) fn take_server_marks(&mut self, signature: &[Proc], contributions: &mut [Contribution]) {
+    /// Removes the marks from the contributions of the first fence, and logs the hosts whose servers have another library. In other fences
+    /// the key is a program's own.
+    pub(super) fn take_server_marks(&mut self, id: u64, signature: &[Proc], contributions: &mut [Contribution]) {
+        if !self.config.has_stock || !self.collectives.get(&id).is_some_and(|fence| fence.is_first) {
+            return;
+        }
         let first = |contribution: &Contribution| contribution.ranks.first().map(|(origin, _)| origin.clone());
         let origins: Vec<_> = contributions.iter().map(first).collect();
         let marked: Vec<_> =
@@ -56,7 +66,7 @@ impl Engine {
         };
         let Some(state) = self.nspaces.get(nspace) else { return };
         let speaks = of(true).min().is_some_and(|rank| self.config.is_gateway || state.is_local(rank));
-        if !self.config.has_stock || !speaks {
+        if !speaks {
             return;
         }
         let host_of = |rank| state.job.procs.get(rank, keys::HOSTNAME.as_bytes());

@@ -141,6 +141,33 @@ fn the_output_of_children_goes_where_their_parents_goes() {
     assert!(bench.output(peer(0)).is_empty());
 }
 
+/// Neither a pull with the number of the host's own, nor a connection to the server, nor a tool's name brings what the host has not directed.
+#[test]
+fn the_output_of_children_goes_to_nobody_else() {
+    let mut bench = Bench::new(0, 1, 2);
+    let name = |nspace| UpcallResult::Name(Status::SUCCESS, Some(Proc::new(Nspace::new(nspace).unwrap(), Rank(0))));
+    let own = Nspace::new("own").unwrap();
+    bench.knock(peer(50), tool(1000), name("tool")).unwrap();
+    bench.knock(peer(51), tool(0), name("other")).unwrap();
+    bench.request(50, 120, Request::Spawn { infos: Vec::new(), apps: Vec::new() });
+    bench.answer_last(UpcallResult::Spawn(Status::SUCCESS, Some(own.clone())));
+    // A pull of everybody's output, with the handler number of the pulls that the host makes; the host has not answered it.
+    bench.pull(1, 110, everybody(), 0);
+    // A rank whose job nobody has spawned, and a tool, whose name proves nothing, spawn.
+    let infos =
+        || vec![Info::new(keys::FWD_STDOUT, Value::Bool(false)), Info::new(keys::FWD_STDERR, Value::Bool(false))];
+    for (id, tag, nspace) in [(0, 121, "of-rank"), (51, 122, "of-tool")] {
+        bench.request(id, tag, Request::Spawn { infos: infos(), apps: Vec::new() });
+        let children = Nspace::new(nspace).unwrap();
+        bench.answer_last(UpcallResult::Spawn(Status::SUCCESS, Some(children.clone())));
+        bench.engine.deliver_output(Proc::new(children, Rank(0)), 2, b"text".to_vec(), Vec::new());
+        bench.drain();
+    }
+    for id in [1, 50, 51] {
+        assert!(bench.output(peer(id)).is_empty(), "{id}");
+    }
+}
+
 #[test]
 fn pushers_are_told_to_stop_sending_input() {
     let mut bench = Bench::new(0, 1, 3);

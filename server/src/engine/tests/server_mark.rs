@@ -120,3 +120,35 @@ fn a_fence_with_a_time_limit_is_marked() {
     exchange(&mut a, &mut b);
     assert!(a.log.is_empty() && b.log.is_empty(), "{:?} {:?}", a.log, b.log);
 }
+
+/// The key of the mark is a program's own in any other fence.
+#[test]
+fn a_program_may_use_the_key() {
+    let (mut a, mut b) = servers(true);
+    enter(&mut a, &mut b, 10);
+    exchange(&mut a, &mut b);
+    b.put(1, 3, MARK, 7);
+    for (bench, rank) in [(&mut a, 0), (&mut b, 1)] {
+        bench.fence(rank, 11, everybody(), collect());
+    }
+    exchange(&mut a, &mut b);
+    a.get(0, 20, 1, MARK, vec![Info::new(keys::IMMEDIATE, Value::Bool(true))]);
+    assert_eq!(a.value(0, 20, MARK), Some(Ok(7)));
+    assert!(a.log.is_empty() && b.log.is_empty(), "{:?} {:?}", a.log, b.log);
+}
+
+/// Ranks that give up a fence before the host has heard of it begin it again.
+#[test]
+fn a_first_fence_that_timed_out_is_marked_again() {
+    let mut bench = Bench::new(0, 2, 2);
+    bench.engine.config.has_stock = true;
+    bench.put(0, 3, "k", 1);
+    let limit = Info::new(keys::TIMEOUT, Value::Int32(1));
+    bench.fence(0, 10, everybody(), [collect(), vec![limit]].concat());
+    bench.pass(Duration::from_secs(2));
+    assert_eq!(bench.status(0, 10), Some(Status::ERR_TIMEOUT));
+    for (rank, tag) in [(0, 11), (1, 12)] {
+        bench.fence(rank, tag, everybody(), collect());
+    }
+    assert_eq!(contributed(&bench), [MARK, "k"]);
+}
