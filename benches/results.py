@@ -204,7 +204,8 @@ class Wireup:
         "MPI_Init": "`MPI_Init` of the slowest rank, ms",
         "whole job": "the whole `mpirun`, ms",
         "processor time": "processor time of all its processes, ms",
-        "memory of the daemon": "most memory of the daemon, MiB",
+        "memory of the daemon": "most memory of the daemon, with code, MiB",
+        "own memory of the daemon": "memory of the daemon at the end, without code, MiB",
     }
 
     def __init__(self, document):

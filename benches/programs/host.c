@@ -45,6 +45,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "memory.h"
 #include "place.h"
 
 extern char **environ;
@@ -353,23 +354,6 @@ static size_t make_job(uint32_t *of_nodes, pmix_info_t **result)
     return count;
 }
 
-/* Private memory of this process, in KiB. */
-static long private_memory(void)
-{
-    FILE *file = fopen("/proc/self/smaps_rollup", "r");
-    char line[256];
-    long sum = 0, part;
-    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
-        if (sscanf(line, "Private_Clean: %ld", &part) == 1 || sscanf(line, "Private_Dirty: %ld", &part) == 1) {
-            sum += part;
-        }
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return sum;
-}
-
 static off_t stored;
 
 static int add_file(const char *path, const struct stat *about, int type, struct FTW *at)
@@ -476,7 +460,7 @@ static int serve(void)
         fail("pthread_create", errno);
     }
 
-    long before = private_memory();
+    long before = own_memory();
     pmix_info_t *infos;
     size_t count = make_job(of_nodes, &infos);
     call_t registered = CALL;
@@ -536,7 +520,7 @@ static int serve(void)
     }
     report("processor", (processor_time() - spent) * 1e3, "ms");
     /* Measured here, because the server allocates a part of it when clients connect. */
-    report("memory", private_memory() - before, "KiB");
+    report("memory", own_memory() - before, "KiB");
     nftw(tmpdir, add_file, 8, FTW_PHYS);
     report("stored", stored, "B");
     call_t deregistered = CALL;

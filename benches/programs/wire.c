@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "memory.h"
 
 static pmix_proc_t me;
 
@@ -31,23 +32,6 @@ __attribute__((noreturn)) static void fail(const char *what, pmix_status_t statu
 {
     fprintf(stderr, "rank %u: %s: %s (%d)\n", me.rank, what, PMIx_Error_string(status), status);
     exit(1);
-}
-
-/* Private dirty memory of this process, in KiB. */
-static long private_memory(void)
-{
-    FILE *file = fopen("/proc/self/smaps_rollup", "r");
-    char line[256];
-    long dirty = 0;
-    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
-        if (sscanf(line, "Private_Dirty: %ld", &dirty) == 1) {
-            break;
-        }
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return dirty;
 }
 
 static void put(int key, char *bytes, size_t len)
@@ -153,7 +137,7 @@ int main(int argc, char **argv)
     /* Write whole lines: other ranks print, too. */
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
     double begun = atof(getenv("BENCH_BEGUN"));
-    long memory = is_counted ? private_memory() : 0;
+    long memory = is_counted ? own_memory() : 0;
     double start = now();
     pmix_status_t status = PMIx_Init(&me, NULL, 0);
     if (status != PMIX_SUCCESS) {
@@ -169,7 +153,7 @@ int main(int argc, char **argv)
     }
     exchange();
     double ready = (now() - begun) / 1e6, got = 0;
-    memory = is_counted ? private_memory() - memory : 0;
+    memory = is_counted ? own_memory() - memory : 0;
     uint32_t servers = atoi(getenv("BENCH_SERVERS")), clients = atoi(getenv("BENCH_CLIENTS"));
     if (peers) {
         /* Ranks are numbered node by node, and only the first ones of each node run. */

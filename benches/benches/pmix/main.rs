@@ -6,7 +6,8 @@
 //! Each round runs the same programs (`benches/programs`) with each library in turn, on the server's and the clients' side. Calls of
 //! nanoseconds alternate between the libraries in turns of a millisecond. Figures are medians over the rounds; ratios are taken
 //! within a round. `--peer` adds a directory with another release's
-//! `libpmix.so.2`, `--full` runs the jobs of 1,048,576 ranks with the stock library, too, which takes 10 GiB of memory.
+//! `libpmix.so` and `libpmix.so.2`; what is an earlier version of ours takes as many turns as ours. `--full` runs the jobs of 1,048,576
+//! ranks with the stock library, too, which takes 10 GiB of memory.
 //!
 //! Cargo does not pass `--bench` in a test run. Then everything runs with small sizes, and each row must have its
 //! figures.
@@ -70,13 +71,12 @@ impl Options {
 
 fn main() -> Result<(), Failure> {
     let options = Options::read()?;
-    let contender = |name: &str, directory, is_ours| Contender { name: name.into(), directory, is_ours };
     let mut contenders = vec![
-        contender("stock", Library::Stock.directory(), false),
-        contender("ours", Library::ours().directory(), true),
+        Contender::new("stock".into(), Library::Stock.directory(), false)?,
+        Contender::new("ours".into(), Library::ours().directory(), true)?,
     ];
     for peer in &options.peers {
-        contenders.push(contender(&peer.display().to_string(), peer.clone(), false));
+        contenders.push(Contender::new(peer.display().to_string(), peer.clone(), false)?);
     }
     measure::warm_up(&contenders)?;
     let mut results = Results::new(contenders);
@@ -92,8 +92,10 @@ fn main() -> Result<(), Failure> {
         }
         let count = results.contenders.len();
         for turn in 0..count {
-            measure::rest(&mut results, options.sizes(), (round + turn) % count, options.is_full)?;
+            measure::scaling(&mut results, options.sizes(), (round + turn) % count)?;
         }
+        measure::exchanges(&mut results, options.sizes(), round)?;
+        measure::jobs(&mut results, options.sizes(), round, options.is_full)?;
     }
     let targets = targets::targets(&results, options.sizes());
     let text = report::text(&results, &targets, options.rounds);

@@ -1,6 +1,5 @@
 //! Runs the programs of `benches/programs` and parses their output.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
@@ -110,7 +109,7 @@ fn host(library: &Path, shape: &str, program: &Path, args: &str) -> Result<Strin
 
 /// Starts a job; its first rank makes calls in turns with other players.
 fn player(contender: &Contender, shape: &str, args: &str) -> Result<Player, Failure> {
-    let batches = if contender.is_ours { BATCHES } else { STOCK_BATCHES };
+    let batches = if contender.is_quick { BATCHES } else { STOCK_BATCHES };
     let args = format!("--turns --cpu 0 {args}");
     Player::start(&mut hosted(&contender.directory, shape, &benchmark_program("calls", &[]), &args), batches)
 }
@@ -261,13 +260,13 @@ pub fn idle_connections(results: &mut Results, sizes: &Sizes) -> Result<(), Fail
 pub fn fences(results: &mut Results, sizes: &Sizes, round: usize) -> Result<(), Failure> {
     let wire = benchmark_program("wire", &[]);
     let count = results.contenders.len();
-    let mut all: Vec<BTreeMap<_, Vec<f64>>> = vec![BTreeMap::new(); count];
+    let mut medians = Medians::new(&results.contenders);
     for repeat in 0..sizes.fence_turns {
         for turn in 0..count {
             let which = (round + repeat + turn) % count;
-            let Contender { directory, is_ours, .. } = &results.contenders[which];
+            let Contender { directory, is_quick, .. } = &results.contenders[which];
             let fence = |args: &str| host(directory, "--servers 4 --clients 8", &wire, args);
-            let mut add = |name, unit, figure| all[which].entry((name, unit)).or_default().push(figure);
+            let mut add = |name, unit, figure| medians.push(which, ("collecting fence", name, unit, figure));
 
             let args = format!("--len 4096 --keys 1 --fences 1 --more {} --copy", sizes.values);
             let volume = fence(&args)?;
@@ -283,154 +282,170 @@ pub fn fences(results: &mut Results, sizes: &Sizes, round: usize) -> Result<(), 
             add("32 MiB / plain copy".into(), "times", time / copy);
 
             // The stock library's fences take seconds: measure them once.
-            if *is_ours || repeat == 0 {
-                let fences = if *is_ours { sizes.fences } else { sizes.stock_fences };
+            if *is_quick || repeat == 0 {
+                let fences = if *is_quick { sizes.fences } else { sizes.stock_fences };
                 let said = fence(&format!("--fences {fences}"))?;
                 let often: Vec<_> = lines(&said, "fence").iter().map(|(_, fields)| fields[0]).collect();
                 let ten = |last: usize| often.get(last - 10..last).map_or(f64::NAN, median);
                 let name = |last: usize| format!("small fences, last ten of {last}");
                 add("small fences, first ten".into(), "ms", ten(10));
                 add(name(sizes.stock_fences), "ms", ten(sizes.stock_fences));
-                if *is_ours {
+                if *is_quick {
                     add(name(fences), "ms", ten(fences));
                     add(format!("{} / first ten", name(fences)), "times", ten(fences) / ten(10));
                 }
             }
         }
     }
-    for (which, all) in all.into_iter().enumerate() {
-        for ((name, unit), figures) in all {
-            results.add(which, ("collecting fence", name, unit, median(&figures)));
-        }
-    }
+    medians.add_to(results);
     Ok(())
 }
 
-/// Runs everything else once with one library.
-pub fn rest(results: &mut Results, sizes: &Sizes, which: usize, is_full: bool) -> Result<(), Failure> {
-    let contender = &results.contenders[which];
-    let bench = Bench { sizes, contender };
-    let mut figures = bench.calls()?;
-    figures.extend(bench.exchanges()?);
-    figures.extend(bench.jobs(contender.is_ours || is_full)?);
+/// The libraries' turns within a round: whose turn it is in each repetition. A library that takes seconds has one turn.
+fn turns(contenders: &[Contender], repeats: usize, round: usize) -> Vec<usize> {
+    let count = contenders.len();
+    let all = (0..repeats).flat_map(|repeat| (0..count).map(move |turn| (repeat, (round + repeat + turn) % count)));
+    all.filter(|&(repeat, which)| repeat == 0 || contenders[which].is_quick).map(|(_, which)| which).collect()
+}
+
+/// Section, name and unit, and the figure of each turn.
+type Turns = (&'static str, String, &'static str, Vec<f64>);
+
+/// Figures of several turns of each library, whose medians are the figures of the round.
+struct Medians {
+    of: Vec<Vec<Turns>>,
+}
+
+impl Medians {
+    fn new(contenders: &[Contender]) -> Medians {
+        Medians { of: vec![Vec::new(); contenders.len()] }
+    }
+
+    fn push(&mut self, which: usize, (section, name, unit, figure): Figure) {
+        let all = &mut self.of[which];
+        match all.iter_mut().find(|(known, of, ..)| (*known, of) == (section, &name)) {
+            Some((.., figures)) => figures.push(figure),
+            None => all.push((section, name, unit, vec![figure])),
+        }
+    }
+
+    fn add_to(self, results: &mut Results) {
+        for (which, all) in self.of.into_iter().enumerate() {
+            for (section, name, unit, figures) in all {
+                results.add(which, (section, name, unit, median(&figures)));
+            }
+        }
+    }
+}
+
+/// Calls of one library: two threads beside one, and by the number of ranks on the node.
+pub fn scaling(results: &mut Results, sizes: &Sizes, which: usize) -> Result<(), Failure> {
+    let Contender { directory, .. } = &results.contenders[which];
+    let mut figures: Vec<Figure> = Vec::new();
+    let args = format!("--threads {}", sizes.threaded_turns);
+    let said = host(directory, SHAPE, &benchmark_program("calls", &[]), &args)?;
+    for (class, fields) in lines(&said, "threads") {
+        figures.push(("throughput of two threads / one", class, "times", fields[0]));
+    }
+    // With more ranks, the processor's caches hold a smaller part of all ranks' keys. The keys of one rank fit in
+    // any case.
+    for (section, to_fewest, peers) in [
+        ("one call among ranks of a node, one peer's keys", ON_NODE, "--peers 1"),
+        (
+            "one call among ranks of a node, all peers' keys",
+            "one call among ranks of a node, all peers' keys / among the fewest",
+            "",
+        ),
+    ] {
+        let contender = &results.contenders[which];
+        let jobs = sizes.on_node.iter().map(|clients| player(contender, &format!("--clients {clients}"), peers));
+        let mut jobs = jobs.collect::<Result<Vec<_>, _>>()?;
+        let mut players: Vec<_> = jobs.iter_mut().map(|job| (job, "local-key")).collect();
+        for (clients, played) in sizes.on_node.iter().zip(play(&mut players, sizes.turns)?) {
+            figures.push((section, format!("{clients} ranks"), "ns", played.ns));
+            figures.push((to_fewest, format!("{clients} ranks"), "times", played.to_first));
+        }
+        jobs.into_iter().try_for_each(Player::end)?;
+    }
     figures.into_iter().for_each(|figure| results.add(which, figure));
     Ok(())
 }
 
-struct Bench<'a> {
-    sizes: &'a Sizes,
-    contender: &'a Contender,
+/// The first fence of four servers and what follows it. The libraries take turns within the round.
+pub fn exchanges(results: &mut Results, sizes: &Sizes, round: usize) -> Result<(), Failure> {
+    let shape = format!("--servers 4 --clients {}", sizes.clients);
+    let wire = benchmark_program("wire", &[]);
+    let mut medians = Medians::new(&results.contenders);
+    // The time that a rank waits for a processor is random, so repeat.
+    for which in turns(&results.contenders, sizes.repeats, round) {
+        let directory = &results.contenders[which].directory;
+        let said = host(directory, &shape, &wire, "--peers")?;
+        medians.push(which, ("first fence done", "4 servers of 32 ranks".into(), "ms", slowest(&said, 1)));
+        medians.push(which, ("all peers' keys", "4 servers of 32 ranks, slowest".into(), "ms", slowest(&said, 3)));
+        medians.push(which, ("server", "init".into(), "ms", of_host(&said, "init")?));
+    }
+    for which in 0..results.contenders.len() {
+        let said = host(&results.contenders[which].directory, &shape, &wire, "--memory")?;
+        let written = "private memory written until the end of the first fence";
+        medians.push(which, ("memory of a rank", written.into(), "KiB", slowest(&said, 2)));
+    }
+    medians.add_to(results);
+    Ok(())
 }
 
-impl Bench<'_> {
-    fn host(&self, shape: &str, program: &str, args: &str) -> Result<String, Failure> {
-        host(&self.contender.directory, shape, &benchmark_program(program, &[]), args)
+/// The jobs that are registered: name, shape, ranks.
+fn job_shapes(sizes: &Sizes, with_most: bool) -> Vec<(&'static str, String, u32)> {
+    let (nodes, most) = (sizes.nodes, sizes.nodes_most);
+    let mut jobs = vec![
+        ("2 ranks", "--clients 2".to_owned(), 2),
+        ("65,536 ranks", format!("{} --infos", large(nodes)), nodes * PER_NODE),
+        ("65,536 ranks, maps only", large(nodes), nodes * PER_NODE),
+    ];
+    if with_most {
+        let ranks = most * PER_NODE;
+        jobs.push(("1,048,576 ranks", format!("{} --infos", large(most)), ranks));
+        jobs.push(("1,048,576 ranks, maps only", large(most), ranks));
+        jobs.push(("1,048,576 ranks scattered, maps only", format!("{} --scattered", large(most)), ranks));
     }
+    jobs
+}
 
-    fn calls(&self) -> Result<Vec<Figure>, Failure> {
-        let mut figures: Vec<Figure> = Vec::new();
-        let said = self.host(SHAPE, "calls", &format!("--threads {}", self.sizes.threaded_turns))?;
-        for (class, fields) in lines(&said, "threads") {
-            figures.push(("throughput of two threads / one", class, "times", fields[0]));
-        }
-        // With more ranks, the processor's caches hold a smaller part of all ranks' keys. The keys of one rank fit in
-        // any case.
-        for (section, to_fewest, peers) in [
-            ("one call among ranks of a node, one peer's keys", ON_NODE, "--peers 1"),
-            (
-                "one call among ranks of a node, all peers' keys",
-                "one call among ranks of a node, all peers' keys / among the fewest",
-                "",
-            ),
-        ] {
-            let jobs =
-                self.sizes.on_node.iter().map(|clients| player(self.contender, &format!("--clients {clients}"), peers));
-            let mut jobs = jobs.collect::<Result<Vec<_>, _>>()?;
-            let mut players: Vec<_> = jobs.iter_mut().map(|job| (job, "local-key")).collect();
-            for (clients, played) in self.sizes.on_node.iter().zip(play(&mut players, self.sizes.turns)?) {
-                figures.push((section, format!("{clients} ranks"), "ns", played.ns));
-                figures.push((to_fewest, format!("{clients} ranks"), "times", played.to_first));
+/// Registration of jobs, from small to large. The libraries take turns within the round.
+pub fn jobs(results: &mut Results, sizes: &Sizes, round: usize, is_full: bool) -> Result<(), Failure> {
+    let mut limit =
+        Player::start(Command::new(benchmark_program("limit", &[])).args(["--turns", "--cpu", "0"]), BATCHES)?;
+    let mut medians = Medians::new(&results.contenders);
+    for which in turns(&results.contenders, sizes.job_turns, round) {
+        let contender = &results.contenders[which];
+        let mut among_few = f64::NAN;
+        for (job, shape, ranks) in job_shapes(sizes, contender.is_quick || is_full) {
+            let mut add = |what: &str, unit, figure| medians.push(which, (JOB, format!("{job}: {what}"), unit, figure));
+            let reading_before = median(&limit.play("infos")?);
+            let said = host(&contender.directory, &shape, &benchmark_program("wire", &[]), "")?;
+            let reading = (reading_before + median(&limit.play("infos")?)) / 2.0;
+            for (what, unit) in [("register", "ms"), ("memory", "KiB"), ("deregister", "ms")] {
+                add(what, unit, of_host(&said, what)?);
             }
-            jobs.into_iter().try_for_each(Player::end)?;
-        }
-        Ok(figures)
-    }
-
-    fn exchanges(&self) -> Result<Vec<Figure>, Failure> {
-        let mut figures: Vec<Figure> = Vec::new();
-        let shape = format!("--servers 4 --clients {}", self.sizes.clients);
-        // The time that a rank waits for a processor is random, so repeat. The stock library's runs take seconds:
-        // measure them once.
-        let turns = if self.contender.is_ours { self.sizes.repeats } else { 1 };
-        let all = (0..turns).map(|_| self.host(&shape, "wire", "--peers")).collect::<Result<Vec<_>, _>>()?;
-        let slowest_of = |field| median(&all.iter().map(|all| slowest(all, field)).collect::<Vec<_>>());
-        figures.push(("first fence done", "4 servers of 32 ranks".into(), "ms", slowest_of(1)));
-        figures.push(("all peers' keys", "4 servers of 32 ranks, slowest".into(), "ms", slowest_of(3)));
-        let all = self.host(&shape, "wire", "--memory")?;
-        figures.push((
-            "memory of a rank",
-            "private memory written until the end of the first fence".into(),
-            "KiB",
-            slowest(&all, 2),
-        ));
-        figures.push(("server", "init".into(), "ms", of_host(&all, "init")?));
-        Ok(figures)
-    }
-
-    fn jobs(&self, with_most: bool) -> Result<Vec<Figure>, Failure> {
-        let (nodes, most) = (self.sizes.nodes, self.sizes.nodes_most);
-        let mut jobs = vec![
-            ("2 ranks", "--clients 2".to_owned(), 2),
-            ("65,536 ranks", format!("{} --infos", large(nodes)), nodes * PER_NODE),
-            ("65,536 ranks, maps only", large(nodes), nodes * PER_NODE),
-        ];
-        if with_most {
-            let ranks = most * PER_NODE;
-            jobs.push(("1,048,576 ranks", format!("{} --infos", large(most)), ranks));
-            jobs.push(("1,048,576 ranks, maps only", large(most), ranks));
-            jobs.push(("1,048,576 ranks scattered, maps only", format!("{} --scattered", large(most)), ranks));
-        }
-        let turns = if self.contender.is_ours { self.sizes.job_turns } else { 1 };
-        let mut limit =
-            Player::start(Command::new(benchmark_program("limit", &[])).args(["--turns", "--cpu", "0"]), BATCHES)?;
-        let mut all: Vec<(String, &'static str, Vec<f64>)> = Vec::new();
-        for _ in 0..turns {
-            let mut among_few = f64::NAN;
-            for (job, shape, ranks) in &jobs {
-                let mut add = |what: &str, unit, figure| {
-                    let name = format!("{job}: {what}");
-                    match all.iter_mut().find(|(known, ..)| *known == name) {
-                        Some((.., figures)) => figures.push(figure),
-                        None => all.push((name, unit, vec![figure])),
-                    }
-                };
-                let reading_before = median(&limit.play("infos")?);
-                let said = self.host(shape, "wire", "")?;
-                let reading = (reading_before + median(&limit.play("infos")?)) / 2.0;
-                for (what, unit) in [("register", "ms"), ("memory", "KiB"), ("deregister", "ms")] {
-                    add(what, unit, of_host(&said, what)?);
-                }
-                if shape.contains("--infos") {
-                    // Nanoseconds of a rank to milliseconds of all.
-                    let reading = reading * f64::from(*ranks) / 1e6;
-                    add(REGISTER_TO_READING, "times", of_host(&said, "register")? / reading);
-                }
-                add("files, per rank", "B", of_host(&said, "stored")? / f64::from(*ranks));
-                let init =
-                    lines(&said, "rank").iter().map(|(first, _)| first.parse()).collect::<Result<Vec<f64>, _>>()?;
-                // The kernel may run both on one processor, so that one waits for the other.
-                let init = init.into_iter().fold(f64::INFINITY, f64::min);
-                add("init", "ms", init);
-                if *ranks == 2 {
-                    among_few = init;
-                } else {
-                    add(INIT_TO_FEW, "times", init / among_few);
-                }
+            if shape.contains("--infos") {
+                // Nanoseconds of a rank to milliseconds of all.
+                let reading = reading * f64::from(ranks) / 1e6;
+                add(REGISTER_TO_READING, "times", of_host(&said, "register")? / reading);
+            }
+            add("files, per rank", "B", of_host(&said, "stored")? / f64::from(ranks));
+            let init = lines(&said, "rank").iter().map(|(first, _)| first.parse()).collect::<Result<Vec<f64>, _>>()?;
+            // The kernel may run both on one processor, so that one waits for the other.
+            let init = init.into_iter().fold(f64::INFINITY, f64::min);
+            add("init", "ms", init);
+            if ranks == 2 {
+                among_few = init;
+            } else {
+                add(INIT_TO_FEW, "times", init / among_few);
             }
         }
-        limit.end()?;
-        Ok(all.into_iter().map(|(name, unit, figures)| (JOB, name, unit, median(&figures))).collect())
     }
+    limit.end()?;
+    medians.add_to(results);
+    Ok(())
 }
 
 /// The standard output of a program.

@@ -1,12 +1,27 @@
 //! Figures of all rounds.
 
+use std::fs;
 use std::path::PathBuf;
+
+use crate::Failure;
 
 /// A library under measurement, and its name in tables.
 pub struct Contender {
     pub name: String,
     pub directory: PathBuf,
+    /// The library of this source, which the targets are about.
     pub is_ours: bool,
+    /// This project's library of some version: it takes as many turns as ours.
+    pub is_quick: bool,
+}
+
+impl Contender {
+    pub fn new(name: String, directory: PathBuf, is_ours: bool) -> Result<Contender, Failure> {
+        // All versions of it read this variable, and no other library does.
+        let marker = b"PMIX_DSTORE_SHM";
+        let is_quick = fs::read(directory.join("libpmix.so"))?.windows(marker.len()).any(|bytes| bytes == marker);
+        Ok(Contender { name, directory, is_ours, is_quick })
+    }
 }
 
 /// One figure: section, name, unit and value.

@@ -12,7 +12,7 @@ use pmix_tests::{Cluster, Ended, Pair, Root, Run, Traces, USERS, program, releas
 const DEADLINE: Duration = Duration::from_secs(200);
 
 /// Name and unit of each figure.
-pub const FIGURES: [(&str, &str); 5] = [
+pub const FIGURES: [(&str, &str); 6] = [
     // Of the rank that takes longest for it.
     ("MPI_Init", "ms"),
     // From the launcher's start until the last rank has left MPI_Init.
@@ -21,8 +21,10 @@ pub const FIGURES: [(&str, &str); 5] = [
     ("whole job", "ms"),
     // Of the launcher and all processes under it.
     ("processor time", "ms"),
-    // The largest resident memory of the daemon that starts the ranks.
+    // The largest resident memory of the daemon that starts the ranks, with the code of its libraries.
     ("memory of the daemon", "MiB"),
+    // Its own memory when the job is over, without code.
+    ("own memory of the daemon", "MiB"),
 ];
 
 /// The figures of one job, in this order; NaN where a launcher or a job has none.
@@ -134,13 +136,13 @@ fn read(ended: &Ended, job: Job, started: f64) -> Result<Figures, Box<dyn Error>
     if let Some([at, time, processor]) = numbers(&ended.stderr, "stopwatch: ").first().map(Vec::as_slice) {
         (began, took, used) = (*at, time / MILLISECOND, processor / MILLISECOND);
     }
-    let Job::Mpi(size) = job else { return Ok([f64::NAN, f64::NAN, took, used, f64::NAN]) };
+    let Job::Mpi(size) = job else { return Ok([f64::NAN, f64::NAN, took, used, f64::NAN, f64::NAN]) };
     let times = numbers(&ended.stdout, "wired up ");
     let latest = |which: usize| times.iter().filter_map(|times| times.get(which)).copied().fold(f64::NAN, f64::max);
     if times.len() != size {
         return Err(ended.to_string().into());
     }
-    let held = numbers(&ended.stdout, "daemon held ").first().and_then(|held| held.first().copied());
-    let memory = held.unwrap_or(f64::NAN) / 1024.0;
-    Ok([latest(1) / MILLISECOND, (latest(0) - began) / MILLISECOND, took, used, memory])
+    let held = numbers(&ended.stdout, "daemon held ");
+    let mebibytes = |which: usize| held.first().and_then(|held| held.get(which)).map_or(f64::NAN, |kib| kib / 1024.0);
+    Ok([latest(1) / MILLISECOND, (latest(0) - began) / MILLISECOND, took, used, mebibytes(0), mebibytes(1)])
 }
