@@ -139,7 +139,12 @@ impl Puts {
             self.deleted_len = len;
         }
         self.deleted.insert(key.clone(), before.map_or(scope, |before| before.with(scope)));
-        let Some(place) = self.by_name.get(key.as_bytes()).copied() else { return Ok(None) };
+        Ok(self.withdraw(key, scope))
+    }
+
+    /// As [`Puts::delete`], of a process that has had no server yet: there is nobody to hear of it.
+    pub fn withdraw(&mut self, key: &Key, scope: Scope) -> Option<Scope> {
+        let place = self.by_name.get(key.as_bytes()).copied()?;
         let put = &mut self.puts[place];
         put.scope = put.scope.and_then(|put| put.without(scope));
         if put.scope.is_none() {
@@ -148,7 +153,7 @@ impl Puts {
             self.len -= len;
             self.new_len -= if put.is_new { len } else { 0 };
         }
-        Ok(put.scope)
+        put.scope
     }
 
     /// The scope in which the value of a key is put.

@@ -10,15 +10,20 @@ use pmix_dstore::codec::{BufferType, Module};
 use pmix_dstore::model::{Nspace, Proc, Rank, Result, Status};
 use pmix_dstore::segment::FileId;
 
-/// The URI variables in the order in which they are tried. Each implies an encoder, and a server release for when
-/// `PMIX_VERSION` is missing.
-const URI_VARIABLES: [(&str, Module, &str); 5] = [
+/// The variables with the server's address, in the order in which clients try them. Each implies an encoder, and a server release for
+/// when `PMIX_VERSION` is missing. There is one for each supported encoder, without those that would promise more than the announced
+/// release has.
+pub const URI_VARIABLES: [(&str, Module, &str); 5] = [
     ("PMIX_SERVER_URI41", Module::V41, "4.1.0"),
     ("PMIX_SERVER_URI4", Module::V4, "4.0.0"),
     ("PMIX_SERVER_URI3", Module::V3, "3.0.0"),
     ("PMIX_SERVER_URI21", Module::V21, "2.1.0"),
     ("PMIX_SERVER_URI2", Module::V20, "2.0.0"),
 ];
+
+/// The address again, under a name that no other library sets: where another library's server has handed on this variable of a job
+/// around it, the address is another one than in [`URI_VARIABLES`].
+pub const SERVER_VARIABLE: &str = "PMIX_DSTORE_SERVER";
 
 /// A server's process name and address.
 #[derive(Clone, Debug, PartialEq)]

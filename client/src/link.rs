@@ -29,8 +29,8 @@ pub trait Link: Send + Sync {
     /// `ERR_UNREACH` after [`Link::close`] or in a forked child; `ERR_OUT_OF_RESOURCE` where the thread cannot be started.
     fn ready(&self) -> Result<()>;
 
-    /// Sends a request; `reply` is called on the callback thread; inside this call only if the link is not
-    /// [ready](Link::ready).
+    /// Sends a request; `reply` is called on the callback thread, or, for a server's own spawn, where its host answers; inside this call
+    /// only if the link is not [ready](Link::ready).
     fn request(&self, payload: Vec<u8>, reply: ReplyFn);
 
     /// Sends a request and waits for its reply on the calling thread, which may be inside a callback.
@@ -53,7 +53,8 @@ pub trait Link: Send + Sync {
         Err(Status::ERR_NOT_SUPPORTED)
     }
 
-    /// Runs `task` on the callback thread, after the tasks that are already queued and never inside this call.
+    /// Runs `task` on the callback thread, after the tasks that are already queued and never inside this call. Once the link is closed,
+    /// another thread runs it.
     fn defer(&self, task: Task);
 
     /// Runs the callback `task` once the call that requested it is over. Called on the callback thread.
@@ -86,6 +87,12 @@ pub trait Link: Send + Sync {
 
     /// Ends the link: requests under way are answered `ERR_LOST_CONNECTION`, later ones `ERR_UNREACH`.
     fn close(&self);
+
+    /// As [`Link::close`]; returns the callbacks that are due and have no thread any more.
+    fn close_and_leave(&self) -> Vec<Task> {
+        self.close();
+        Vec::new()
+    }
 }
 
 /// Wraps a callback so that it runs only after the current call is over.

@@ -8,7 +8,7 @@ use pmix_dstore::model::{Result, Status};
 use crate::link::after_call;
 use crate::{Call, Link};
 
-/// Takes the result of an [`Operation`]. Called once, on the callback thread.
+/// Takes the result of an [`Operation`]. Called once, on the callback thread; a server's own spawn calls it where its host answers.
 pub type Done<T> = Box<dyn FnOnce(Result<T>) + Send>;
 
 /// How much longer than the server's own timeout a caller waits: the server's reply may carry more information than a
@@ -83,7 +83,7 @@ impl<T: Send + 'static> Operation<T> {
         }
     }
 
-    /// Starts it; `done` gets its result on the callback thread, after this call has returned.
+    /// Starts it; `done` gets its result on the callback thread ([`Done`]), after this call has returned.
     ///
     /// # Errors
     /// If it cannot be started; then `done` is not called.

@@ -1,10 +1,10 @@
 //! A cache of the server's replies about jobs and ranks, so that each is requested only once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::{RwLock, RwLockReadGuard};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use pmix_dstore::codec::ValueRef;
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Info, Key, KeyRef, Nspace, Rank, Result, Value, keys};
@@ -28,6 +28,8 @@ pub struct ReplyCache {
     namespaces: RwLock<HashMap<Nspace, Namespace>>,
     /// The number of times that values of ranks were dropped.
     fences: RwLock<u64>,
+    /// The ranks of the own job from which values have come, or whose first commit a Get has awaited.
+    heard_of: Mutex<HashSet<Rank>>,
 }
 
 impl ReplyCache {
@@ -70,6 +72,16 @@ impl ReplyCache {
     /// last of them must not be cached. The count cannot change while the guard lives.
     pub fn fences(&self) -> RwLockReadGuard<'_, u64> {
         self.fences.read()
+    }
+
+    /// Notes that no Get need await this rank's first commit any more.
+    pub fn hear_of(&self, rank: Rank) {
+        self.heard_of.lock().insert(rank);
+    }
+
+    /// Whether no Get need await this rank's first commit.
+    pub fn has_heard_of(&self, rank: Rank) -> bool {
+        self.heard_of.lock().contains(&rank)
     }
 
     /// Drops the values of ranks: after a fence they are stale.

@@ -175,6 +175,11 @@ fn peers<S: JobLookup>(job: &S, node: Option<&[u8]>, me: Option<Rank>, here: &[u
     Some(row.map_or(Ok(Ranks::NONE), |row| peers_on(job, row)))
 }
 
+/// Whether a rank is on the caller's node, whose name is `here`. The answer is no if the job's nodes are unknown.
+pub(crate) fn is_neighbour(job: &JobData, rank: Rank, me: Rank, here: &[u8]) -> bool {
+    matches!(peers(job, None, Some(me), here), Some(Ok(ranks)) if ranks.iter().any(|peer| peer == rank))
+}
+
 /// The ranks of a job on one of its nodes.
 ///
 /// # Errors

@@ -12,6 +12,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
 
+use pmix_client::Task;
 use pmix_dstore::fallible_alloc;
 use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::model::{App, Bytes, Info, Key, Nspace, Pdata, Proc, Query, Result, Status};
@@ -20,9 +21,10 @@ use pmix_server::{Completion, Credential, FabricOperation, GroupOperation, Host}
 use crate::callback::Callback;
 use crate::convert::array::{self, CArray};
 use crate::convert::object::Object;
-use crate::entry::guard_call;
+use crate::entry::{guard, guard_call};
 use crate::memory::{copy_string_list, free_string_list};
 use crate::registry::{Registry, from_cbdata, to_cbdata};
+use crate::stock;
 use crate::types::*;
 
 /// `PMIX_DSTORE_MODULE_SIZE` (size_t): an info of `PMIx_server_init` that tells the size of the caller's module.
@@ -34,8 +36,6 @@ const MODULE_SIZE_5_0: usize = 232;
 /// A host's module, copied: the host may free its own after `PMIx_server_init`.
 pub struct CHost {
     module: Option<pmix_server_module_t>,
-    /// Whether it is told of tools that finalize.
-    hears_of_tools: bool,
 }
 
 // SAFETY: the module is a set of function pointers, and the C interface allows calling them on the server's thread.
@@ -72,12 +72,7 @@ impl CHost {
     pub unsafe fn new(module: *const pmix_server_module_t, size: Option<usize>) -> CHost {
         // SAFETY: not NULL, hence a module with at least the slots of every release, and `size` bytes, by the caller's promise.
         let module = (!module.is_null()).then(|| unsafe { read_module(module, size.unwrap_or_default()) });
-        CHost { module, hears_of_tools: false }
-    }
-
-    /// The same host, which is told of tools that finalize if `hears_of_tools` says so.
-    pub fn hearing_of_tools(self, hears_of_tools: bool) -> CHost {
-        CHost { hears_of_tools, ..self }
+        CHost { module }
     }
 
     fn slots(&self) -> Option<&pmix_server_module_t> {
@@ -188,8 +183,8 @@ impl Host for CHost {
         }
     }
 
-    fn is_told_of_finalized_tools(&self) -> bool {
-        self.hears_of_tools
+    fn stock_release(&self) -> Option<u32> {
+        stock::release()
     }
 
     fn client_finalized(&self, proc: &Proc, object: usize, done: Completion<Status>) -> Status {
@@ -642,6 +637,7 @@ unsafe extern "C" fn lookup_done(status: pmix_status_t, data: *mut pmix_pdata_t,
 }
 
 unsafe extern "C" fn spawn_done(status: pmix_status_t, nspace: *mut c_char, cbdata: *mut c_void) {
+    let mut own: Option<Task> = None;
     guard_call("a host's answer to a spawn", || {
         let name = if nspace.is_null() {
             Ok(None)
@@ -649,8 +645,14 @@ unsafe extern "C" fn spawn_done(status: pmix_status_t, nspace: *mut c_char, cbda
             // SAFETY: not NULL, hence a namespace, which the host keeps until this returns.
             unsafe { crate::convert::text::nspace(nspace) }.map(Some)
         };
-        answer(cbdata, combined(status, name));
+        let number = from_cbdata(cbdata);
+        drop(ARGUMENTS.take(number));
+        own = Completion::by_id(number as u64).complete_and_leave(combined(status, name));
     });
+    // Outside the call: this callback may wait for others.
+    if let Some(callback) = own {
+        guard("the callback of a host's own spawn", callback);
+    }
 }
 
 unsafe extern "C" fn tool_done(status: pmix_status_t, proc: *mut pmix_proc_t, cbdata: *mut c_void) {

@@ -7,20 +7,22 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
 use pmix_server::KEEPALIVE_VARIABLE;
 
-/// The read end of the pipe, if the starter passed one. Children get neither the variable nor the descriptor.
-pub fn take() -> Option<OwnedFd> {
-    // A program with more rights than its user does not let the user choose the descriptor.
+/// Whether this program has more rights than its user.
+pub fn is_secure() -> bool {
     // SAFETY: the call takes a number and touches no memory of ours.
-    if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
-        return None;
-    }
-    let number = env::var(KEEPALIVE_VARIABLE).ok()?.parse::<RawFd>().ok();
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+/// The read end of the pipe, if the starter passed one. Children get neither the variable nor the descriptor. A program that
+/// [is secure](is_secure) does not let its user choose the descriptor: it only removes the variable.
+pub fn take(is_secure: bool) -> Option<OwnedFd> {
+    let number = env::var_os(KEEPALIVE_VARIABLE)?;
     let name = CString::new(KEEPALIVE_VARIABLE).ok()?;
     // SAFETY: a C string. glibc frees nothing here and moves pointers within the environment, so that a thread of the host that reads
     // the environment at the same time finds valid strings.
     unsafe { libc::unsetenv(name.as_ptr()) };
-    let number = number?;
-    if number <= libc::STDERR_FILENO || !is_read_end(number) {
+    let number = number.to_str()?.parse::<RawFd>().ok()?;
+    if is_secure || number <= libc::STDERR_FILENO || !is_read_end(number) {
         return None;
     }
     // SAFETY: the call takes numbers and touches no memory of ours.

@@ -41,5 +41,6 @@ pub mod memory;
 pub mod pinned;
 pub mod print;
 pub mod registry;
+pub mod stock;
 pub mod strings;
 pub mod types;

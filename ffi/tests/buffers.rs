@@ -58,6 +58,23 @@ unsafe fn maps_are_packed_as_texts() {
     }
 }
 
+/// A caller may give the buffer's own memory as the destination.
+///
+/// # Safety
+/// The library is initialised.
+unsafe fn bytes_are_unpacked_into_their_buffer() {
+    // SAFETY: a buffer of this function, which has room for what it holds.
+    unsafe {
+        let mut buffer = empty();
+        assert_eq!(pack(&mut buffer, b"abcdef", DataType::BYTE), 0);
+        let mut count = 6;
+        let start = buffer.base_ptr;
+        assert_eq!(PMIx_Data_unpack(ptr::null(), &mut buffer, start.cast(), &mut count, DataType::BYTE.0), 0);
+        assert_eq!((count, &bytes(&buffer)[..6]), (6, &b"abcdef"[..]));
+        pmix_data_buffer_t::destroy(&mut buffer);
+    }
+}
+
 // One test: there is one server in a process.
 #[test]
 fn objects_are_packed_as_by_the_stock_library() {
@@ -121,6 +138,7 @@ fn objects_are_packed_as_by_the_stock_library() {
         free(text);
 
         maps_are_packed_as_texts();
+        bytes_are_unpacked_into_their_buffer();
         pmix_data_buffer_t::destroy(&mut buffer);
         pmix_data_buffer_t::destroy(&mut copy);
         assert_eq!(PMIx_server_finalize(), 0);

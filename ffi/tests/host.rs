@@ -1,14 +1,18 @@
 //! A host's C module as the server sees it: what it is called with, and how its answers come back.
 
+use crossbeam::channel::unbounded;
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use pmix::convert::object::Object;
 use pmix::host::CHost;
 use pmix::types::*;
-use pmix_dstore::model::{Info, Key, Nspace, Proc, Rank, Status, Value};
-use pmix_server::{Completion, Host};
+use pmix_dstore::model::{App, Info, Key, Nspace, Proc, Rank, Status, Value};
+use pmix_server::{Completion, Host, Server};
 
 fn proc(rank: u32) -> Proc {
     Proc::new(Nspace::new("job").unwrap(), Rank(rank))
@@ -143,6 +147,47 @@ fn arguments_stay_until_the_answer_and_answers_count_once() {
 }
 
 static RELEASED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+/// The callback of a spawn upcall, and its data.
+static SPAWNING: Mutex<Option<(pmix_spawn_cbfunc_t, usize)>> = Mutex::new(None);
+
+#[test]
+fn the_callback_of_a_hosts_own_spawn_may_wait_for_another() {
+    unsafe extern "C" fn spawn(
+        _proc: *const pmix_proc_t,
+        _job_info: *const pmix_info_t,
+        _ninfo: usize,
+        _apps: *const pmix_app_t,
+        _napps: usize,
+        cbfunc: Option<pmix_spawn_cbfunc_t>,
+        cbdata: *mut c_void,
+    ) -> pmix_status_t {
+        *SPAWNING.lock() = Some((cbfunc.unwrap(), cbdata.expose_provenance()));
+        0
+    }
+    let server = Server::init(Arc::new(host(|module| module.spawn = Some(spawn))), &[]).unwrap();
+    let app =
+        App { cmd: Some(c"true".into()), argv: Vec::new(), env: Vec::new(), cwd: None, maxprocs: 1, infos: Vec::new() };
+    let (sender, results) = unbounded();
+    let inner = Arc::clone(&server);
+    let callback = move |started: Result<Nspace, Status>| {
+        let (registered, wait) = unbounded();
+        let done = move |status| registered.send(status).unwrap();
+        inner.register_nspace(started.unwrap(), 1, Vec::new(), Some(Box::new(done)));
+        sender.send((thread::current().id(), wait.recv_timeout(Duration::from_secs(30)))).unwrap();
+    };
+    server.client().spawn(Vec::new(), vec![app]).start(Box::new(callback)).unwrap();
+    let (answer, data) = loop {
+        match SPAWNING.lock().take() {
+            Some(asked) => break asked,
+            None => thread::yield_now(),
+        }
+    };
+    // SAFETY: the answer that the upcall asks for, once.
+    unsafe { answer(0, c"started".as_ptr().cast_mut(), ptr::with_exposed_provenance_mut(data)) };
+    assert_eq!(results.try_recv(), Ok((thread::current().id(), Ok(Status::SUCCESS))));
+    server.finalize();
+}
 
 #[test]
 fn host_data_is_released_at_once_without_waiters() {

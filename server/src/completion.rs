@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Weak};
 
 use parking_lot::Mutex;
+use pmix_client::Task;
 use pmix_dstore::model::{Bytes, Info, Nspace, Pdata, Proc, Status};
 
 /// A credential and infos about it.
@@ -90,10 +91,11 @@ impl From<(Status, Credential)> for UpcallResult {
 
 /// The receiver of answers: a server.
 pub(crate) trait AnswerSink: Send + Sync {
-    fn answer(&self, id: u64, answer: UpcallResult);
+    /// Takes an answer. Returns the callback of a spawn of the host itself, for this thread to run.
+    fn answer(&self, id: u64, answer: UpcallResult) -> Option<Task>;
 
     /// Runs `task` on the server's thread, outside every upcall.
-    fn defer(&self, task: Box<dyn FnOnce() + Send>);
+    fn defer(&self, task: Task);
 }
 
 /// The upcalls without an answer, by their number, with the server that made them.
@@ -137,9 +139,18 @@ impl<T: Into<UpcallResult>> Completion<T> {
         Completion { id, answer: PhantomData }
     }
 
-    /// Answers the upcall.
+    /// Answers the upcall. If it is about a spawn of the host itself, the callback of that runs before this returns: see
+    /// [`Completion::complete_and_leave`].
     pub fn complete(self, answer: T) {
         self.complete_then(answer, None);
+    }
+
+    /// As [`Completion::complete`]. The callback of a spawn of the host itself is left to the caller, who runs it on this thread, without
+    /// a lock that it takes. PRRTE 3.0 waits for it in its event loop, where it also answers, and no other thread wakes that loop.
+    #[must_use]
+    pub fn complete_and_leave(self, answer: T) -> Option<Task> {
+        let sink = PENDING.lock().remove(&self.id).and_then(|sink| sink.upgrade());
+        sink.and_then(|sink| sink.answer(self.id, answer.into()))
     }
 
     /// Answers the upcall; `release` is called when the host's memory is not needed any more.
@@ -152,7 +163,7 @@ impl<T: Into<UpcallResult>> Completion<T> {
         match sink {
             Some(sink) => {
                 release.into_iter().for_each(|release| sink.defer(release));
-                sink.answer(self.id, answer.into());
+                sink.answer(self.id, answer.into()).into_iter().for_each(|callback| callback());
             }
             None => release.into_iter().for_each(|release| release()),
         }
@@ -183,11 +194,12 @@ mod tests {
     struct Later(Mutex<Vec<Box<dyn FnOnce() + Send>>>);
 
     impl AnswerSink for Later {
-        fn answer(&self, _id: u64, _answer: UpcallResult) {
+        fn answer(&self, _id: u64, _answer: UpcallResult) -> Option<Task> {
             assert_eq!(self.0.lock().len(), 1, "the host's memory is released before others go on");
+            None
         }
 
-        fn defer(&self, task: Box<dyn FnOnce() + Send>) {
+        fn defer(&self, task: Task) {
             self.0.lock().push(task);
         }
     }

@@ -1,7 +1,6 @@
 //! The configuration of a server: attributes of its start, and environment.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::{getegid, geteuid};
@@ -42,8 +41,6 @@ pub(crate) struct Config {
     pub is_gateway: bool,
     /// Whether tools of users without a process here are admitted.
     pub foreign_tools: bool,
-    /// Whether the host is told of tools that finalize.
-    pub tells_of_tools: bool,
     /// How many descriptors this process may have when the server starts.
     pub descriptors: usize,
     /// Users and groups that may reach other users' jobs.
@@ -60,15 +57,8 @@ pub(crate) struct Config {
     pub tool_secret: Option<Secret>,
     /// When fences without data use Slurm's ring, as those with data do (`PMIX_DSTORE_SLURM_FENCE`).
     pub slurm_fence: SlurmFence,
-    /// Whether the stock library is loaded beside this one, as in PRRTE's daemons.
-    pub has_stock: bool,
-}
-
-static HAS_STOCK: AtomicBool = AtomicBool::new(false);
-
-/// Tells servers that start later that the stock library is loaded beside this one.
-pub fn stock_is_loaded() {
-    HAS_STOCK.store(true, Ordering::Relaxed);
+    /// [`Host::stock_release`](crate::Host::stock_release).
+    pub stock_release: Option<u32>,
 }
 
 /// The host's settings for rendezvous files.
@@ -122,7 +112,6 @@ impl Config {
             is_gateway: is_true(infos, keys::SERVER_GATEWAY).unwrap_or(false),
             foreign_tools: is_true(infos, keys::SERVER_ALLOW_FOREIGN_TOOLS)
                 .unwrap_or(rendezvous.system || rendezvous.scheduler),
-            tells_of_tools: false,
             descriptors: descriptors(),
             access: Access::read(infos),
             rendezvous,
@@ -144,8 +133,13 @@ impl Config {
                 Some("never") => SlurmFence::Never,
                 _ => SlurmFence::Agreed,
             },
-            has_stock: HAS_STOCK.load(Ordering::Relaxed),
+            stock_release: None,
         })
+    }
+
+    /// Whether the host gets an upcall when a tool finalizes.
+    pub fn reports_finalized_tools(&self) -> bool {
+        self.stock_release.is_some_and(|release| release >= 7)
     }
 }
 

@@ -4,20 +4,12 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+use pmix_client::env::{SERVER_VARIABLE, URI_VARIABLES};
 use pmix_dstore::model::Proc;
 use pmix_dstore::segment::FileId;
 
 use crate::STORE_NAME;
 use crate::config::{ANNOUNCED_VERSION, Config};
-
-/// The variables in which peers of each release look for the server's address: one for each supported encoder, without those
-/// that would promise more than the announced release has.
-pub(crate) const URI_VARIABLES: [&str; 5] =
-    ["PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3", "PMIX_SERVER_URI21", "PMIX_SERVER_URI2"];
-
-/// The address again, under a name that no other library sets: where another library's server has handed on this variable of a job
-/// around it, the address is another one than in [`URI_VARIABLES`].
-const SERVER_VARIABLE: &str = "PMIX_DSTORE_SERVER";
 
 /// The variables that lead a client to its namespace's directory.
 pub(crate) struct SharedEnv {
@@ -38,7 +30,7 @@ pub(crate) fn of_client(config: &Config, proc: &Proc, port: u16, shared: Option<
     let uri = OsString::from(uri(config, port));
     let nspace = OsStr::from_bytes(proc.nspace.as_bytes()).to_owned();
     let mut env = vec![("PMIX_NAMESPACE".to_owned(), nspace), ("PMIX_RANK".to_owned(), proc.rank.0.to_string().into())];
-    env.extend(URI_VARIABLES.map(|name| (name.to_owned(), uri.clone())));
+    env.extend(URI_VARIABLES.map(|(name, ..)| (name.to_owned(), uri.clone())));
     env.push((SERVER_VARIABLE.to_owned(), uri));
     let stores = if shared.is_some() { format!("{STORE_NAME},hash") } else { "hash".to_owned() };
     for (name, value) in [

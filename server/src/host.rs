@@ -60,16 +60,16 @@ pub trait Host: Send + Sync {
         Status::OPERATION_SUCCEEDED
     }
 
-    /// A client called finalize. Its finalize completes when this is answered. So does a tool's, if the host
-    /// [is told of tools](Host::is_told_of_finalized_tools); `object` is 0 then.
+    /// A client called finalize. Its finalize completes when this is answered. With a [`Host::stock_release`] from 7 on, so does a
+    /// tool's; `object` is 0 then.
     fn client_finalized(&self, proc: &Proc, object: usize, done: Completion<Status>) -> Status {
         Status::OPERATION_SUCCEEDED
     }
 
-    /// Whether [`Host::client_finalized`] is called for tools as well, as released servers do from 7.0 on. Asked once, when the
-    /// server starts.
-    fn is_told_of_finalized_tools(&self) -> bool {
-        false
+    /// The main release number of the stock library, if the host's process has that one loaded as well, as daemons of PRRTE have: the
+    /// host was made for this release, so the server behaves as it does. Called once, when the server starts.
+    fn stock_release(&self) -> Option<u32> {
+        None
     }
 
     /// A client asks to abort `procs`, or its whole job if `procs` is empty.
@@ -112,7 +112,8 @@ pub trait Host: Send + Sync {
         Status::ERR_NOT_SUPPORTED
     }
 
-    /// Start new processes; the answer names their namespace.
+    /// Start new processes; the answer names their namespace. Where `proc` is the server itself, answering calls back whoever asked: see
+    /// [`Completion::complete_and_leave`].
     fn spawn(&self, proc: &Proc, infos: &[Info], apps: &[App], done: Completion<(Status, Option<Nspace>)>) -> Status {
         Status::ERR_NOT_SUPPORTED
     }

@@ -54,7 +54,6 @@ mod upcall;
 mod usage;
 
 pub use completion::{Completion, Credential, UpcallResult};
-pub use config::stock_is_loaded;
 pub use host::{FabricOperation, GroupOperation, Host};
 pub use keepalive::KEEPALIVE_VARIABLE;
 /// The name of our data store in the handshake and in `PMIX_GDS_MODULE`.

@@ -71,9 +71,14 @@ impl OwnRequests {
         }
     }
 
+    /// The receiver of a request's reply.
+    pub fn take(&mut self, tag: u32) -> Option<Taker> {
+        self.waiting.remove(&tag)
+    }
+
     /// Passes a reply to its receiver.
     pub fn answer(requests: &Mutex<OwnRequests>, tag: u32, reply: Reply) {
-        let taker = requests.lock().waiting.remove(&tag);
+        let taker = requests.lock().take(tag);
         if let Some(taker) = taker {
             taker.take(reply);
         }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::unistd::close;
+use pmix_client::env::URI_VARIABLES;
 use pmix_client::regular_file::{OnLink, read_regular};
 use pmix_client::rendezvous::{Contact, Point, proof_path};
 use pmix_client::socket_owner::{Owner, Refusal, SocketTable};
@@ -131,7 +132,7 @@ impl Rendezvous {
             "+" => writeln!(io::stderr(), "{uri}"),
             _ => match target.parse::<i32>() {
                 Ok(descriptor) => {
-                    let names = env::URI_VARIABLES.join(":");
+                    let names = URI_VARIABLES.map(|(name, ..)| name).join(":");
                     let path = format!("/proc/self/fd/{descriptor}");
                     let written =
                         File::options().write(true).open(path)?.write_all(format!("{names};{uri}\0").as_bytes());

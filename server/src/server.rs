@@ -56,7 +56,7 @@ pub struct Server {
     hostname: String,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Values about the node for all jobs.
-    told: Vec<Info>,
+    topology: Vec<Info>,
     /// Output is written to this process's own, too.
     shows_output: bool,
     /// How tools find the server.

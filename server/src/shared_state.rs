@@ -148,13 +148,14 @@ impl SharedState {
         Ok(())
     }
 
-    /// Runs `task`, a callback, once the call that requested it has returned. The server's thread calls this and does not wait, because
-    /// the call may need it.
+    /// Runs `task`, a callback, once the call that requested it has returned. Does not wait: the server's thread calls this, which the call
+    /// may need, or a thread of the host that answers a spawn.
     pub fn after(&self, returned: Returned, task: Task) {
         if returned.is_over_soon() {
             task();
         } else {
             self.held.lock().push((returned, task));
+            self.wake();
         }
     }
 
@@ -262,10 +263,12 @@ impl SharedState {
 }
 
 impl AnswerSink for SharedState {
-    fn answer(&self, id: u64, answer: UpcallResult) {
-        let left = self.feed(|engine| {
+    fn answer(&self, id: u64, answer: UpcallResult) -> Option<Task> {
+        let (left, spawned) = self.feed(|engine| {
+            let own_spawn = engine.own_spawn(id).filter(|_| !self.is_own_thread());
             engine.answer(id, answer);
-            if engine.is_ended() { engine.take_outputs() } else { VecDeque::new() }
+            let spawned = own_spawn.and_then(|tag| Some((tag, engine.take_own_reply(tag)?)));
+            (if engine.is_ended() { engine.take_outputs() } else { VecDeque::new() }, spawned)
         });
         for output in left {
             // The server's thread has ended, and the host needs its memory back.
@@ -273,6 +276,9 @@ impl AnswerSink for SharedState {
                 call();
             }
         }
+        let (tag, reply) = spawned?;
+        let taker = self.own.lock().take(tag)?;
+        Some(Box::new(move || taker.take(Ok(reply))))
     }
 
     fn defer(&self, task: Task) {

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Weak;
 use std::time::Instant;
 
+use pmix_client::Task;
 use pmix_dstore::model::{Bytes, Info, Nspace, Proc, Status};
 use pmix_wire::Hello;
 
@@ -68,9 +69,11 @@ pub struct Simulation {
 struct NoSink;
 
 impl AnswerSink for NoSink {
-    fn answer(&self, _id: u64, _answer: UpcallResult) {}
+    fn answer(&self, _id: u64, _answer: UpcallResult) -> Option<Task> {
+        None
+    }
 
-    fn defer(&self, _job: Box<dyn FnOnce() + Send>) {}
+    fn defer(&self, _job: Task) {}
 }
 
 impl Simulation {
@@ -87,7 +90,6 @@ impl Simulation {
             singleton: None,
             is_gateway: false,
             foreign_tools: false,
-            tells_of_tools: false,
             descriptors: 1024,
             access: Access::default(),
             port: 0,
@@ -96,7 +98,7 @@ impl Simulation {
             trust_claims: true,
             tool_secret: None,
             slurm_fence: SlurmFence::Agreed,
-            has_stock: false,
+            stock_release: None,
         };
         let sink: Weak<dyn AnswerSink> = Weak::<NoSink>::new();
         Simulation { engine: Engine::new(config, 1, sink), hostname: hostname.to_owned(), plans: BTreeMap::new() }

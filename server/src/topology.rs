@@ -11,16 +11,16 @@ const XML: [&str; 3] = [keys::LOCAL_TOPO, keys::HWLOC_XML_V1, keys::HWLOC_XML_V2
 ///
 /// # Errors
 /// `NOMEM`.
-pub fn told(infos: &[Info], log: impl FnOnce(&str)) -> Result<Vec<Info>> {
+pub fn values(infos: &[Info], log: impl FnOnce(&str)) -> Result<Vec<Info>> {
     let given = infos.iter().filter(|info| XML.iter().any(|key| info.key.is(key)));
-    let mut told: Vec<Info> = given.map(Info::copy).collect::<Result<_>>()?;
+    let mut values: Vec<Info> = given.map(Info::copy).collect::<Result<_>>()?;
     if Info::is_set(infos, keys::SERVER_SHARE_TOPOLOGY) {
         match of_this_machine() {
-            Ok(shared) => told.extend(shared),
+            Ok(own) => values.extend(own),
             Err(status) => log(&format!("the topology is not shared with clients: {status}")),
         }
     }
-    Ok(told)
+    Ok(values)
 }
 
 /// The machine's XML in both forms, and by its old name.

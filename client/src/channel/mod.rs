@@ -207,4 +207,8 @@ impl Link for Channel {
     fn close(&self) {
         self.mux.close();
     }
+
+    fn close_and_leave(&self) -> Vec<Task> {
+        self.mux.end_and_leave()
+    }
 }

@@ -213,16 +213,25 @@ impl Mux {
         Ok(())
     }
 
-    /// Runs `task` on the callback thread. After [`Mux::close`] it is dropped.
+    /// Runs `task` on the callback thread. Where that thread has ended, another one runs it: it may be the callback of a call that has
+    /// succeeded. In a forked child it is dropped.
     pub fn defer(self: &Arc<Mux>, task: Task) {
-        if self.same_process().is_err() || self.start_thread().is_err() {
+        if self.same_process().is_err() {
             return;
         }
+        let has_thread = self.start_thread().is_ok();
         let mut state = self.state.lock();
-        if state.wire.is_some() {
-            state.due.push_back(Due::Task(task));
-            self.rouse(&state);
+        if !has_thread || state.wire.is_none() {
+            drop(state);
+            // Not on this thread: it may be inside the call that the callback must not precede, or hold a lock that a handler takes.
+            let run = move || {
+                let _ = SigSet::all().thread_set_mask();
+                task();
+            };
+            return drop(std::thread::Builder::new().name("pmix-callback".into()).spawn(run));
         }
+        state.due.push_back(Due::Task(task));
+        self.rouse(&state);
     }
 
     /// Starts the callback thread, unless it runs already.
@@ -250,10 +259,26 @@ impl Mux {
         Ok(())
     }
 
-    /// Closes the connection and ends the callback thread. Pending requests complete with `ERR_LOST_CONNECTION`.
+    /// Closes the connection and ends the callback thread. Pending requests complete with `ERR_LOST_CONNECTION`. What the thread has left
+    /// behind runs here: callbacks, and output, which a tool is there to show.
     pub fn close(&self) {
+        self.end().into_iter().for_each(|due| self.run(due));
+    }
+
+    /// As [`Mux::close`]; the callbacks are left to the caller, and output is dropped.
+    pub fn end_and_leave(&self) -> Vec<Task> {
+        let callback = |due| match due {
+            Due::Task(task) => Some(task),
+            Due::Reply(reply, result) => Some(Box::new(move || reply(result)) as Task),
+            Due::Incoming(_) => None,
+        };
+        self.end().into_iter().filter_map(callback).collect()
+    }
+
+    /// Closes the connection and returns what the callback thread has left behind, without messages that only handlers take.
+    fn end(&self) -> VecDeque<Due> {
         if self.same_process().is_err() {
-            return;
+            return VecDeque::new();
         }
         {
             let mut state = self.state.lock();
@@ -272,13 +297,18 @@ impl Mux {
         {
             let _ = thread.join();
         }
-        // Work that the thread left behind: complete the requests; drop everything else.
-        let due = std::mem::take(&mut self.state.lock().due);
-        for item in due {
-            if let Due::Reply(reply, result) = item {
-                reply(result);
-            }
-        }
+        let mut due = std::mem::take(&mut self.state.lock().due);
+        due.retain(|due| !matches!(due, Due::Incoming(incoming) if !matches!(incoming, Incoming::Output(_))));
+        due
+    }
+
+    fn run(&self, due: Due) {
+        // A panic in a callback has printed its message already. The callbacks after it must still run.
+        let _ = catch_unwind(AssertUnwindSafe(|| match due {
+            Due::Task(task) => task(),
+            Due::Reply(reply, result) => reply(result),
+            Due::Incoming(incoming) => (self.sink)(incoming),
+        }));
     }
 
     fn same_process(&self) -> Result<()> {
@@ -389,12 +419,7 @@ impl Mux {
                 Due::Incoming(Incoming::Output(payload)) => self.state.lock().output_due -= payload.len(),
                 _ => {}
             }
-            // A panic in a callback has printed its message already. The callbacks after it must still run.
-            let _ = catch_unwind(AssertUnwindSafe(|| match due {
-                Due::Task(task) => task(),
-                Due::Reply(reply, result) => reply(result),
-                Due::Incoming(incoming) => (self.sink)(incoming),
-            }));
+            self.run(due);
         }
     }
 }

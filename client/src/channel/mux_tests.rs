@@ -319,6 +319,28 @@ fn close_completes_pending_requests_and_ends_the_thread() {
 }
 
 #[test]
+fn output_that_came_before_close_is_passed_on() {
+    let (mux, mut peer, incoming) = pair();
+    let inner = Arc::clone(&mux);
+    // The callback thread gets to the output after the close only.
+    mux.defer(Box::new(move || {
+        while inner.ready().is_ok() {
+            thread::yield_now();
+        }
+    }));
+    let server = thread::spawn(move || {
+        let (tag, _) = peer.read();
+        peer.write(TAG_IOF, b"output");
+        peer.write(tag, b"reply");
+        peer
+    });
+    assert_eq!(mux.request_wait(b"finalize", None), Ok(b"reply".to_vec()));
+    mux.close();
+    assert_eq!(incoming.try_recv(), Ok(Incoming::Output(b"output".to_vec())));
+    drop(server.join().unwrap());
+}
+
+#[test]
 fn close_inside_a_callback_does_not_wait_for_itself() {
     let (mux, _peer, _) = pair();
     let (sender, closed) = unbounded();
@@ -329,6 +351,25 @@ fn close_inside_a_callback_does_not_wait_for_itself() {
     }));
     closed.recv().unwrap();
     assert_eq!(mux.request_wait(b"later", None), Err(Status::ERR_UNREACH));
+}
+
+#[test]
+fn tasks_run_though_the_connection_is_closed() {
+    let (mux, _peer, _) = pair();
+    let (sender, ran) = unbounded();
+    let task = |name: &'static str| -> Task {
+        let sender = sender.clone();
+        Box::new(move || sender.send(name).unwrap())
+    };
+    let (due, late) = (task("due at close"), task("after close"));
+    let inner = Arc::clone(&mux);
+    mux.defer(Box::new(move || {
+        inner.defer(due);
+        inner.close();
+        inner.defer(late);
+    }));
+    drop(sender);
+    assert_eq!(ran.iter().collect::<Vec<_>>(), ["due at close", "after close"]);
 }
 
 #[test]

@@ -175,7 +175,7 @@ impl Inner {
         let thread = std::thread::Builder::new().name("pmix-stdin".into()).spawn(move || {
             // The application's signals must be delivered to its own threads.
             let _ = SigSet::all().thread_set_mask();
-            inner.push_all(&own, &targets, &directives);
+            inner.push_all(&own, io::stdin().as_fd(), &targets, &directives);
         });
         thread.map_err(|_| Status::ERR_OUT_OF_RESOURCE)?;
         *current = Some(collector);
@@ -183,8 +183,14 @@ impl Inner {
     }
 
     /// Sends piece after piece, each after the server has accepted the one before.
-    fn push_all(self: &Arc<Inner>, collector: &Arc<Collector>, targets: &[Proc], directives: &[Info]) {
-        while let Ok(Some(piece)) = collector.read(io::stdin().as_fd()) {
+    fn push_all(
+        self: &Arc<Inner>,
+        collector: &Arc<Collector>,
+        input: BorrowedFd<'_>,
+        targets: &[Proc],
+        directives: &[Info],
+    ) {
+        while let Ok(Some(piece)) = collector.read(input) {
             let is_end = piece.is_empty();
             let resumed = collector.flow.lock().resumed;
             let request = Info::copies(directives).and_then(|infos| {
@@ -193,10 +199,11 @@ impl Inner {
             let taken = request.and_then(|request| self.link.request_wait(request.into(), None));
             match taken.and_then(|reply| done(self, self.decode(&reply)?)) {
                 Ok(()) => {}
-                // The piece was accepted. Pause until a server resumes input.
+                // The piece was accepted. Our server resumes input later. A stock one resumes that of clients alone which announce
+                // release 7 or later, as this library does not: a pause would last for ever.
                 Err(Status::ERR_IOF_XOFF) => {
                     let mut flow = collector.flow.lock();
-                    flow.is_paused = flow.resumed == resumed;
+                    flow.is_paused = self.link.is_ours() && flow.resumed == resumed;
                 }
                 // The server or the host refuses input.
                 Err(_) => break,
@@ -217,7 +224,10 @@ mod tests {
     use std::io::Write;
     use std::time::Duration;
 
+    use pmix_wire::Version;
+
     use super::*;
+    use crate::client::tests::stage_under;
 
     #[test]
     fn input_stopped_by_the_server_is_not_read_even_by_a_waiting_reader() {
@@ -238,6 +248,45 @@ mod tests {
             // The data is still there for the next reader.
             let collector = Collector::new().unwrap();
             assert_eq!(collector.read(ours.as_fd()), Ok(Some(b"more".to_vec())));
+        }
+    }
+
+    #[test]
+    fn a_stock_server_does_not_pause_input() {
+        for is_ours in [false, true] {
+            let stage = stage_under(Version::OURS, is_ours);
+            for status in [Status::ERR_IOF_XOFF, Status::SUCCESS, Status::SUCCESS] {
+                stage.answers_status(status);
+            }
+            let (input, mut theirs) = io::pipe().unwrap();
+            theirs.write_all(&[b'x'; 2 * PIECE]).unwrap();
+            drop(theirs);
+            let collector = Arc::new(Collector::new().unwrap());
+            std::thread::scope(|scope| {
+                let (pushed, end) = crossbeam::channel::bounded(1);
+                let (inner, collector) = (&stage.client.inner, &collector);
+                scope.spawn(move || {
+                    inner.push_all(collector, input.as_fd(), &[], &[]);
+                    pushed.send(()).unwrap();
+                });
+                while is_ours && !collector.flow.lock().is_paused {
+                    assert!(end.is_empty(), "a server that is ours pauses input");
+                    std::thread::yield_now();
+                }
+                if is_ours {
+                    assert_eq!(stage.asked().len(), 1);
+                    collector.control(false);
+                }
+                let has_ended = end.recv_timeout(Duration::from_secs(60)).is_ok();
+                collector.stop();
+                assert!(has_ended, "input is paused by a server that is ours: {is_ours}");
+            });
+            let last = [vec![b'x'; PIECE], Vec::new()];
+            let asked = stage.asked().into_iter().rev().take(2).rev().map(|request| match request {
+                Request::IoPush { data: Some(data), .. } => data,
+                other => panic!("{other:?}"),
+            });
+            assert!(asked.eq(last));
         }
     }
 }

@@ -313,7 +313,8 @@ impl Client {
         let mut puts = self.inner.puts.lock();
         let is_still_put = match scope {
             Scope::Internal => puts.scope_of(&key).is_some(),
-            scope => puts.delete(&key, scope)?.is_some(),
+            scope if has_server => puts.delete(&key, scope)?.is_some(),
+            scope => puts.withdraw(&key, scope).is_some(),
         };
         if !is_still_put {
             local.overlay.delete(me, &key, has_server && scope != Scope::Internal)?;
@@ -418,7 +419,6 @@ impl Client {
         // Call no handler from now on: the application may unload its code.
         inner.registry.close();
         inner.inputs.stop();
-        inner.outputs.flush();
         if inner.kind() == ClientKind::Launched {
             let answer = inner.status_by(&Request::Finalize, Some(Instant::now() + FINALIZE_TIME));
             // Servers before 4.0 close the connection instead of answering. A lost server is no error here either:
@@ -429,6 +429,8 @@ impl Client {
             };
         }
         inner.link.close();
+        // Output may come until the server has answered.
+        inner.outputs.flush();
         result
     }
 }
@@ -509,8 +511,14 @@ impl Inner {
         }
     }
 
+    /// Whether finalize has begun.
+    pub(crate) fn is_final(&self) -> bool {
+        self.is_final.load(Ordering::Acquire)
+    }
+
     fn take_incoming(self: &Arc<Inner>, incoming: Incoming) {
-        if self.is_final.load(Ordering::Acquire) {
+        // What a server sends before it answers the finalize is still written.
+        if self.is_final() && !matches!(incoming, Incoming::Output(_)) {
             return;
         }
         match incoming {

@@ -106,13 +106,18 @@ impl Client {
             Err(status) => return Operation::ready(&self.inner.link, Err(status)),
         };
         self.inner.ask(Request::Spawn { infos, apps }, timeout, move |inner, reply: SpawnReply| {
-            outcome(reply.status)?;
-            let nspace = reply.nspace.ok_or(Status::ERR_NOT_FOUND)?;
-            spawning.into_iter().for_each(|mut spawning| spawning.name(&nspace, &format));
-            if !reply.kvals.is_empty() {
-                inner.learn(nspace.clone(), reply.kvals)?;
+            let started = outcome(reply.status).and_then(|()| reply.nspace.ok_or(Status::ERR_NOT_FOUND));
+            let learned = match &started {
+                Ok(nspace) if !reply.kvals.is_empty() => inner.learn(nspace.clone(), reply.kvals),
+                _ => Ok(()),
+            };
+            if let Some(mut spawning) = spawning {
+                started.iter().for_each(|nspace| spawning.name(nspace, &format));
+                // Writes output that was held back; it may be marked with the job's data. This may be a thread of the host, which must
+                // not wait for a full pipe.
+                inner.link.defer(Box::new(move || drop(spawning)));
             }
-            Ok(nspace)
+            learned.and(started)
         })
     }
 

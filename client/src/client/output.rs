@@ -87,14 +87,17 @@ impl Drop for Spawning {
         let is_known = |console: &Console, output: &IoDelivery| {
             console.spawning == 0 || console.of_jobs.contains_key(&output.source.nspace)
         };
+        let mut written = Vec::new();
         for output in std::mem::take(&mut console.held) {
             if is_known(&console, &output) {
-                let written = console.write(&self.inner, &output);
-                self.inner.report_write_error(written, &output);
+                written.push((console.write(&self.inner, &output), output));
             } else {
                 console.held.push(output);
             }
         }
+        // A handler may have output of its own.
+        drop(console);
+        written.into_iter().for_each(|(written, output)| self.inner.report_write_error(written, &output));
     }
 }
 
@@ -230,6 +233,8 @@ impl Inner {
     pub(crate) fn take_output(self: &Arc<Inner>, output: IoDelivery) {
         let taker = self.outputs.pulls.lock().open.get(&output.handler).map(|pull| pull.taker.clone());
         match taker {
+            // No handler is called once finalize has begun.
+            Some(Taker::Handler(_)) if self.is_final() => {}
             Some(Taker::Handler(handler)) => handler(output.handler, output),
             Some(Taker::Writer(writer)) => {
                 let mut writer = writer.lock();

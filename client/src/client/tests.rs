@@ -13,7 +13,7 @@ use pmix_dstore::model::{DataType, InfoFlags, Kval, Nspace, Query};
 use super::*;
 use crate::{EventHandler, GetRequest, InfoReply, NspaceRef, ReplyFn, Returned, Task};
 use pmix_wire::Version;
-use pmix_wire::reply::{ConnectReply, GetReply, InfosReply, LookupReply, NodesReply, PeersReply};
+use pmix_wire::reply::{ConnectReply, GetReply, InfosReply, IoPullReply, LookupReply, NodesReply, PeersReply};
 
 const DIALECT: Dialect = Dialect::plain(Module::V41);
 const VERSION: Version = Version::OURS;
@@ -110,7 +110,7 @@ pub(crate) fn stage() -> Stage {
     stage_under(VERSION, false)
 }
 
-fn stage_under(version: Version, is_our_server: bool) -> Stage {
+pub(crate) fn stage_under(version: Version, is_our_server: bool) -> Stage {
     let (callbacks, tasks) = unbounded::<Task>();
     thread::spawn(move || tasks.into_iter().for_each(|task| task()));
     let script = Arc::new(Script {
@@ -481,6 +481,79 @@ fn an_answer_for_one_node_is_not_kept_for_all() {
     assert_eq!(stage.asked().len(), 3);
 }
 
+impl Stage {
+    /// A Get of a rank with `PMIX_IMMEDIATE`.
+    fn get_immediately(&self, rank: u32, key: &str) -> Result<Value> {
+        self.get_of(None, Rank(rank), Some(key), &[flag(keys::IMMEDIATE)])
+    }
+
+    /// A stage whose client has committed. No request is noted.
+    fn committed(self) -> Stage {
+        self.answers_status(Status::SUCCESS);
+        self.client.commit().unwrap();
+        self.asked();
+        self
+    }
+}
+
+#[test]
+fn an_immediate_get_awaits_a_neighbours_first_commit_under_a_stock_server() {
+    let stage = stage().committed();
+    stage.answers_status(Status::ERR_NOT_FOUND);
+    stage.answers_values(&[("job", Rank(0), &[("one", Value::Int(1)), ("two", Value::Int(2))])]);
+    assert_eq!(stage.get_immediately(0, "one"), Ok(Value::Int(1)));
+    let get = |key: Option<&'static str>, infos| Request::Get {
+        nspace: nspace("job"),
+        rank: Rank(0),
+        infos,
+        key: key.map(Key::from),
+    };
+    // A server keeps the second request until there are values, and answers at once if there are some.
+    let waits = vec![Info::new(keys::TIMEOUT, Value::Int(2))];
+    assert_eq!(stage.asked(), [get(Some("one"), vec![flag(keys::IMMEDIATE)]), get(None, waits)]);
+    assert_eq!(stage.get_immediately(0, "two"), Ok(Value::Int(2)));
+    assert_eq!(stage.asked(), []);
+    // The rank has committed, so there is nothing to wait for.
+    stage.answers_status(Status::ERR_NOT_FOUND);
+    assert_eq!(stage.get_immediately(0, "three"), Err(Status::ERR_NOT_FOUND));
+    assert_eq!(stage.asked().len(), 1);
+}
+
+#[test]
+fn a_neighbour_that_does_not_commit_is_awaited_once() {
+    let stage = stage().committed();
+    stage.answers_status(Status::ERR_NOT_FOUND);
+    stage.answers_status(Status::ERR_TIMEOUT);
+    assert_eq!(stage.get_immediately(0, "key"), Err(Status::ERR_NOT_FOUND), "not a time-out, which was not asked for");
+    assert_eq!(stage.asked().len(), 2);
+    stage.answers_status(Status::ERR_NOT_FOUND);
+    assert_eq!(stage.get_immediately(0, "key"), Err(Status::ERR_NOT_FOUND));
+    assert_eq!(stage.asked().len(), 1);
+}
+
+#[test]
+fn first_commits_are_awaited_of_neighbours_alone_and_after_the_own_one() {
+    let not_found = Err(Status::ERR_NOT_FOUND);
+    let asks_once = |stage: &Stage, rank, key, infos: &[Info]| {
+        stage.answers_status(Status::ERR_NOT_FOUND);
+        assert_eq!(stage.get_of(None, Rank(rank), Some(key), infos), not_found);
+        assert_eq!(stage.asked().len(), 1, "{rank} {key}");
+    };
+    let immediate = [flag(keys::IMMEDIATE)];
+    asks_once(&stage(), 0, "key", &immediate);
+    let committed = stage().committed();
+    asks_once(&committed, 2, "key", &immediate);
+    asks_once(&committed, 1, "key", &immediate);
+    asks_once(&committed, 0, "key", &[]);
+    asks_once(&stage_under(VERSION, true).committed(), 0, "key", &immediate);
+    asks_once(&stage_under(Version::new(4, 0, 0), false).committed(), 0, "key", &immediate);
+    // A value has come from the rank.
+    committed.answers_values(&[("job", Rank(0), &[("one", Value::Int(1))])]);
+    assert_eq!(committed.get(0, "one"), Ok(Value::Int(1)));
+    committed.asked();
+    asks_once(&committed, 0, "two", &immediate);
+}
+
 #[test]
 fn a_refresh_asks_again_and_replaces() {
     let stage = stage();
@@ -537,6 +610,24 @@ fn own_values_are_refreshed_without_a_request() {
     stage.answers_values(&[("job", Rank(2), &[("peer", Value::Int(4))])]);
     assert_eq!(refreshed(Rank(2), "peer"), Ok(Value::Int(4)));
     assert_eq!(stage.asked().len(), 3);
+}
+
+/// Servers of releases before 7.0 know no deletions; of one that the process joins nobody has read the key.
+#[test]
+fn a_key_that_was_deleted_without_a_server_is_not_sent() {
+    let singleton = Client::connect(&Environment::from_lookup(|_| None).unwrap(), &[]).unwrap();
+    for key in ["deleted", "kept"] {
+        singleton.put(Scope::Global, key.into(), Value::Int(1)).unwrap();
+    }
+    assert_eq!(singleton.delete(Scope::Global, "deleted".into()), Ok(()));
+    let puts = singleton.inner.puts.lock();
+    let sent: Vec<_> = puts
+        .parts()
+        .unwrap()
+        .into_iter()
+        .flat_map(|(code, kvals)| kvals.into_iter().map(move |(key, _)| (Scope::from_code(code), key.to_string())))
+        .collect();
+    assert_eq!(sent, [Scope::Local, Scope::Remote].map(|scope| (Some(scope), "kept".to_owned())));
 }
 
 #[test]
@@ -963,4 +1054,27 @@ fn a_call_fails_directly_if_no_callback_can_run() {
         assert_eq!(stage.client.get_nb(&request, Box::new(|_| panic!("a callback"))), Err(status));
         assert_eq!(stage.script.asked.lock().len(), before, "no request is sent");
     }
+}
+
+#[test]
+fn output_that_comes_before_the_answer_to_finalize_is_written() {
+    let stage = stage();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("output");
+    let infos =
+        vec![Info::new(keys::IOF_OUTPUT_TO_FILE, Value::string(file.to_str().unwrap())), flag(keys::IOF_FILE_ONLY)];
+    stage.answers(IoPullReply { status: Status::SUCCESS, handler: Some(1) });
+    let everybody = vec![Proc::new(nspace("job"), Rank::WILDCARD)];
+    let handler = stage.client.pull_output(everybody, infos, crate::output::STDOUT, None).wait().unwrap();
+    stage.answers_status(Status::SUCCESS);
+    let inner = Arc::downgrade(&stage.client.inner);
+    stage.meanwhile(move |request| {
+        assert_eq!(*request, Request::Finalize);
+        let source = Proc::new(nspace("job"), Rank(2));
+        let (channel, data) = (crate::output::STDOUT, b"a text without an end of line".to_vec());
+        let output = IoDelivery { source, channel, handler, infos: Vec::new(), data };
+        inner.upgrade().unwrap().take_incoming(Incoming::Output(output.encode(DIALECT, VERSION).unwrap()));
+    });
+    stage.client.finalize(&[]).unwrap();
+    assert_eq!(std::fs::read(directory.path().join("output.job.2.stdout")).unwrap(), b"a text without an end of line");
 }

@@ -8,8 +8,10 @@
 //! * `crate::lookup`: a Get beyond its front, with what the front has worked out;
 //! * `self_attribute`: values that a process knows about itself;
 //! * `remote_get`: the request to the server, and its reply;
+//! * `first_commit`: Gets that come before a neighbour's first commit, under a stock server;
 //! * `get_all`: a Get without a key.
 
+mod first_commit;
 mod get_all;
 mod remote_get;
 mod self_attribute;

@@ -15,11 +15,11 @@ use crate::overlay::Origin;
 
 /// A Get that only the server can answer. It owns its data, because it outlives the caller's arguments.
 pub(super) struct RemoteGet {
-    nspace: Nspace,
-    rank: Rank,
+    pub nspace: Nspace,
+    pub rank: Rank,
     /// `None` for all values of the rank.
-    key: Option<Key>,
-    infos: Vec<Info>,
+    pub key: Option<Key>,
+    pub infos: Vec<Info>,
     refresh: bool,
     /// Whether the server may be asked.
     pub asks: bool,
@@ -78,13 +78,12 @@ impl RemoteGet {
     }
 
     fn payload(&self, inner: &Inner) -> Result<Vec<u8>> {
-        self.payload_with(inner, self.infos.clone())
+        self.payload_with(inner, self.key.clone(), self.infos.clone())
     }
 
-    /// As [`RemoteGet::payload`], with other directives.
-    fn payload_with(&self, inner: &Inner, infos: Vec<Info>) -> Result<Vec<u8>> {
-        let RemoteGet { nspace, rank, key, .. } = self;
-        inner.encode(&Request::Get { nspace: nspace.clone(), rank: *rank, infos, key: key.clone() })
+    /// As [`RemoteGet::payload`], with another key or other directives.
+    pub fn payload_with(&self, inner: &Inner, key: Option<Key>, infos: Vec<Info>) -> Result<Vec<u8>> {
+        inner.encode(&Request::Get { nspace: self.nspace.clone(), rank: self.rank, infos, key })
     }
 }
 
@@ -104,6 +103,9 @@ impl Inner {
         if let Some(payload) = inner.second_request(&remote, &reply) {
             reply = inner.link.request_wait(payload?.into(), deadline);
         }
+        if inner.may_precede_commit(&remote, &reply) {
+            return inner.get_after_commit(&remote, deadline, take);
+        }
         inner.answer(&remote, reply, take)
     }
 
@@ -117,7 +119,7 @@ impl Inner {
             return None;
         }
         let infos = remote.infos.iter().filter(|info| info.key.as_bytes() != keys::GET_REFRESH_CACHE.as_bytes());
-        Some(remote.payload_with(self, infos.cloned().collect()))
+        Some(remote.payload_with(self, remote.key.clone(), infos.cloned().collect()))
     }
 
     /// The result if the server may not be asked: not found, except for a Get of all values of a rank.
@@ -136,7 +138,7 @@ impl Inner {
 
     /// Takes the result from the server's reply, and caches values for later Gets.
     #[cold]
-    fn answer(&self, remote: &RemoteGet, reply: Result<Vec<u8>>, take: Deliver<'_>) -> Result<()> {
+    pub(super) fn answer(&self, remote: &RemoteGet, reply: Result<Vec<u8>>, take: Deliver<'_>) -> Result<()> {
         let GetReply { status, objects } = self.decode_and_drop(reply?)?;
         let Some(key) = &remote.key else {
             // The server knows no values, but this process may have stored some itself.
@@ -197,6 +199,9 @@ impl Inner {
 
     /// Caches the server's values of a rank. On `NOMEM` they are not cached; a later Get asks again.
     fn keep_rank(&self, remote: &RemoteGet, proc: &Proc, kvals: Vec<Kval>) {
+        if self.local.is_own(proc.nspace.as_bytes()) && !self.link.is_ours() {
+            self.local.reply_cache.hear_of(proc.rank);
+        }
         let fences = self.local.reply_cache.fences();
         // Another thread may have completed a fence since this request was sent. Then the reply may be older than
         // values from the fence, and must not hide them.

@@ -363,6 +363,8 @@ impl Servers {
         let (_, link) = links.all.remove(place);
         drop(links);
         finalize(&*link);
+        // Not here: the caller may hold a lock that a callback takes.
+        link.close_and_leave().into_iter().for_each(|task| self.defer(task));
         Ok(())
     }
 
@@ -375,12 +377,11 @@ impl Servers {
     }
 }
 
-/// Sends a finalize and closes the link. Errors are ignored: the caller could not act on them.
+/// Sends a finalize. Errors are ignored: the caller could not act on them.
 fn finalize(link: &dyn Link) {
     let request = Request::Finalize.encode(link.dialect(), link.server_version());
     let answer = request.and_then(|request| link.request_wait(request.into(), Some(Instant::now() + FINALIZE_TIME)));
     let _ = answer.and_then(|answer| StatusReply::decode(link.dialect(), link.server_version(), &answer));
-    link.close();
 }
 
 /// The infos of the handshake: the caller's, and those about this process.
@@ -456,14 +457,19 @@ impl Link for Servers {
 
     /// The current server may have got its finalize from the client already.
     fn close(&self) {
-        let Links { all, none_in_use } = std::mem::take(&mut *self.links.lock());
+        let (all, none_in_use) = {
+            let links = self.links.lock();
+            (links.all.clone(), links.none_in_use)
+        };
         for (place, (_, link)) in all.iter().enumerate() {
-            if place == 0 && !none_in_use && self.is_client.get() == Some(&true) {
-                link.close()
-            } else {
-                finalize(&**link)
+            let is_finalized = place == 0 && !none_in_use && self.is_client.get() == Some(&true);
+            if !is_finalized {
+                finalize(&**link);
             }
+            // Output that is left is read with the dialect of the link in use.
+            link.close();
         }
+        *self.links.lock() = Links::default();
         self.offline.close();
     }
 }

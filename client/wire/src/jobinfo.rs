@@ -69,6 +69,20 @@ pub fn encode_within(
 /// # Errors
 /// As [`encode`].
 pub fn pack(packer: &mut Packer, job: &JobData, to: &Recipient<'_>, ranks: impl Iterator<Item = Rank>) -> Result<()> {
+    pack_with(packer, job, to, ranks, |_| None)
+}
+
+/// As [`pack`], with the number that a rank's process has beside the registered data.
+///
+/// # Errors
+/// As [`encode`].
+pub fn pack_with(
+    packer: &mut Packer,
+    job: &JobData,
+    to: &Recipient<'_>,
+    ranks: impl Iterator<Item = Rank>,
+    pid: impl Fn(Rank) -> Option<i32>,
+) -> Result<()> {
     for (key, value) in qualified::spread(job.job.iter()) {
         if !is_map(key, value) {
             packer.kval_if_known(key, value)?;
@@ -95,6 +109,9 @@ pub fn pack(packer: &mut Packer, job: &JobData, to: &Recipient<'_>, ranks: impl 
         row.rank(rank);
         let empty = row.len();
         qualified::spread_refs(job.procs.row(rank)).try_for_each(|(key, value)| row.kval_ref_if_known(key, value))?;
+        if let Some(pid) = pid(rank).filter(|_| !job.procs.row(rank).any(|(key, _)| key.is(keys::PROC_PID))) {
+            row.kval(&keys::PROC_PID.into(), &Value::Pid(pid))?;
+        }
         if row.len() > empty {
             packer.kval_bytes(keys::PROC_BLOB, row.as_bytes())?;
         }

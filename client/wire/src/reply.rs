@@ -284,13 +284,7 @@ pub struct SpawnReply {
 
 impl Reply for SpawnReply {
     fn encode(&self, dialect: Dialect, to: Version) -> Result<Vec<u8>> {
-        let mut packer = packer(dialect, to);
-        packer.status(self.status);
-        if let Some(nspace) = &self.nspace {
-            packer.string(Some(nspace.as_bytes()))?;
-            put_kvals(&mut packer, &self.kvals)?;
-        }
-        Ok(packer.into_bytes())
+        spawn_reply(dialect, to, self.status, self.nspace.as_ref(), |reply| put_kvals(reply, &self.kvals))
     }
 
     fn decode(dialect: Dialect, _from: Version, bytes: &[u8]) -> Result<SpawnReply> {
@@ -299,6 +293,26 @@ impl Reply for SpawnReply {
         let nspace = if unpacker.is_empty() { None } else { unpacker.optional_nspace()? };
         Ok(SpawnReply { status, nspace, kvals: unpacker.kvals()? })
     }
+}
+
+/// A [`SpawnReply`] packed directly from a store: `values` packs the kvals, if there is a job.
+///
+/// # Errors
+/// Errors of `values`.
+pub fn spawn_reply(
+    dialect: Dialect,
+    to: Version,
+    status: Status,
+    nspace: Option<&Nspace>,
+    values: impl FnOnce(&mut Packer) -> Result<()>,
+) -> Result<Vec<u8>> {
+    let mut packer = packer(dialect, to);
+    packer.status(status);
+    if let Some(nspace) = nspace {
+        packer.string(Some(nspace.as_bytes()))?;
+        values(&mut packer)?;
+    }
+    Ok(packer.into_bytes())
 }
 
 /// Answers `Connect`.

@@ -81,6 +81,12 @@ impl Version {
         self.major >= 7
     }
 
+    /// Whether a process that pushes input can be told to pause and to resume. Older ones give up input that is not answered with
+    /// success.
+    pub fn controls_input(self) -> bool {
+        self.major >= 7
+    }
+
     /// Whether connect requests may carry endpoint and job data.
     pub(crate) fn takes_connect_data(self) -> bool {
         self.major >= 6

@@ -70,11 +70,11 @@ status_entry! {
         *count = 0;
         // SAFETY: `buffer` is not NULL, hence initialised.
         let mut unpacker = Unpacker::new(dialect(), unsafe { unread(buffer) });
+        let mut octets = None;
         let packed = if is_octet(ty) {
             let bytes = unpacker.octets(ty)?;
             *count = bytes.len().min(places) as i32;
-            // SAFETY: `dest` has room for as many bytes as the caller said, and is no part of the buffer.
-            unsafe { dest.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len().min(places)) };
+            octets = Some(bytes.as_ptr());
             bytes.len()
         } else {
             let values: Vec<Value> = unpacker.unpack_all(ty)?;
@@ -90,6 +90,11 @@ status_entry! {
             values.len()
         };
         let rest = unpacker.rest().len();
+        if let Some(octets) = octets {
+            // SAFETY: `dest` has room for as many bytes as the caller said. It may lie in the buffer, so the regions may overlap, and
+            // nothing that was borrowed from the buffer is used any more.
+            unsafe { dest.cast::<u8>().copy_from(octets, packed.min(places)) };
+        }
         if packed > places {
             return Err(Status::ERR_UNPACK_INADEQUATE_SPACE);
         }

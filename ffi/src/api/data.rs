@@ -3,7 +3,8 @@
 use std::ffi::{CStr, c_char, c_void};
 
 use pmix_client::{Inside, process};
-use pmix_dstore::model::{Nspace, Proc, Result, Scope, Status};
+use pmix_dstore::model::{Nspace, Proc, Result, Scope, Status, Value, keys};
+use pmix_server::process::server;
 
 use super::{Out, client, get, infos, object, procs};
 use crate::callback::{Callback, start};
@@ -38,7 +39,11 @@ status_call! {
         // SAFETY: `key` is NULL, or has a NUL or all its bytes.
         let key = unsafe { text::key(key) }?;
         // SAFETY: `val` is NULL or initialised.
-        client.store_internal(&proc, key, unsafe { object(val) }?)
+        let value: Value = unsafe { object(val) }?;
+        if let (true, Value::Pid(pid), Ok(server)) = (key.is(keys::PROC_PID), &value, server()) {
+            server.note_pid(&proc, *pid);
+        }
+        client.store_internal(&proc, key, value)
     }
 
     /// `PMIx_Commit`: sends what was put.

@@ -15,6 +15,9 @@ use crate::types::*;
 
 /// A structure that can be made new. All zero is a valid value of it.
 trait Construct: Sized {
+    /// How many empty structures lie behind a new array.
+    const BEHIND: usize = 0;
+
     /// Sets the fields that are not zero in a new structure. All others are zero already.
     fn fill(&mut self) {}
 }
@@ -45,7 +48,8 @@ unsafe fn destruct<T: Object>(at: *mut T) {
 
 /// An array of new structures; NULL for a count of zero, and where there is no memory.
 fn create<T: Construct>(count: usize) -> *mut T {
-    let Ok(items) = zeroed::<T>(count) else { return ptr::null_mut() };
+    let behind = if count > 0 { T::BEHIND } else { 0 };
+    let Ok(items) = zeroed::<T>(count.saturating_add(behind)) else { return ptr::null_mut() };
     for index in 0..count {
         // SAFETY: the array has `count` elements, and all zero is an empty structure.
         unsafe { &mut *items.add(index) }.fill();
@@ -120,10 +124,16 @@ macro_rules! new_is_zero {
 }
 
 new_is_zero! {
-    pmix_value_t, pmix_info_t, pmix_proc_info_t, pmix_pdata_t, pmix_app_t, pmix_query_t, pmix_regattr_t,
+    pmix_value_t, pmix_proc_info_t, pmix_pdata_t, pmix_app_t, pmix_query_t, pmix_regattr_t,
     pmix_byte_object_t, pmix_endpoint_t, pmix_envar_t, pmix_geometry_t, pmix_coord_t, pmix_device_t,
     pmix_resource_unit_t, pmix_cpuset_t, pmix_topology_t, pmix_regex2_t, pmix_data_buffer_t, pmix_proc_stats_t,
     pmix_disk_stats_t, pmix_net_stats_t, pmix_node_stats_t,
+}
+
+impl Construct for pmix_info_t {
+    /// After a connect over several hosts PRRTE 3.0.8 destructs the info behind an array of one: a byte there that happens to say that
+    /// the value is a string would free whatever lies there.
+    const BEHIND: usize = 1;
 }
 
 impl Construct for pmix_proc_t {
@@ -269,6 +279,21 @@ mod tests {
             assert_eq!((*points.add(1)).dims, 4);
             assert_eq!(std::slice::from_raw_parts((*points.add(1)).coord, 4), [0; 4]);
             PMIx_Coord_free(points, 2);
+        }
+    }
+
+    #[test]
+    fn the_info_behind_an_array_is_empty() {
+        // SAFETY: `create` makes one info more than it was asked for; the arrays are freed once.
+        unsafe {
+            for count in [1, 3] {
+                let infos = PMIx_Info_create(count);
+                assert!(libc::malloc_usable_size(infos.cast()) >= (count + 1) * size_of::<pmix_info_t>());
+                let behind = infos.add(count);
+                assert_eq!(((*behind).value.type_, (*behind).key[0]), (DataType::UNDEF.0, 0));
+                PMIx_Info_destruct(behind);
+                PMIx_Info_free(infos, count);
+            }
         }
     }
 

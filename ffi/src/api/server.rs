@@ -13,7 +13,7 @@ use pmix_server::process::{self, server};
 use pmix_server::{Host, OpDone, setup_of_application};
 
 use super::buffer::append;
-use super::{Out, c_str, infos, object, present, procs, version, writable};
+use super::{Out, c_str, infos, object, present, procs, writable};
 use crate::callback::Callback;
 use crate::convert::topology;
 use crate::convert::{array, registration, text};
@@ -21,7 +21,7 @@ use crate::entry::{call, status_call};
 use crate::host::{self, CHost};
 use crate::memory::{copy_bytes, copy_text};
 use crate::types::*;
-use crate::{attributes, environment, keepalive};
+use crate::{attributes, environment, keepalive, stock};
 
 /// Before a fork: some hosts prepare a client's environment in the child.
 unsafe extern "C" fn will_fork() {
@@ -54,9 +54,9 @@ status_call! {
     fn PMIx_server_init(module: *mut pmix_server_module_t, info: *mut pmix_info_t, ninfo: usize) {
         // SAFETY: `info` is an array of `ninfo` infos.
         let infos = unsafe { infos(info, ninfo) }?;
-        version::adopt_defaults_of_stock();
+        stock::adopt_defaults();
         // Before the server has threads, which might read the environment.
-        let pipe = keepalive::take();
+        let pipe = keepalive::take(keepalive::is_secure());
         process::init(|| {
             // SAFETY: as above; a topology among them is the host's and stays.
             if let Some(given) = unsafe { topology::given(info, ninfo) } {
@@ -66,7 +66,6 @@ status_call! {
             let size = size.and_then(|info| info.value.as_u64());
             // SAFETY: `module` is NULL or has the slots that all releases have, and as many bytes as the host says.
             let host = unsafe { CHost::new(module, size.map(|size| size as usize)) };
-            let host = host.hearing_of_tools(version::is_beside_stock_7());
             Ok((Arc::new(host) as Arc<dyn Host>, infos))
         })?;
         watch_forks();
@@ -91,11 +90,15 @@ status_call! {
         cbfunc: Option<pmix_op_cbfunc_t>,
         cbdata: *mut c_void,
     ) {
-        // SAFETY: `info` is an array of `ninfo` infos.
-        let (infos, procs) = unsafe { registration::read(info, ninfo) }?;
         let server = server()?;
         // SAFETY: `nspace` is NULL or readable to its NUL or to the capacity of a namespace.
         let nspace = unsafe { text::nspace(nspace) }?;
+        if nspace.is_empty() {
+            // Nothing is read of the infos: with this name PRRTE 3.0.8 passes one more than its array has (docs/openmpi.md).
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        // SAFETY: `info` is an array of `ninfo` infos.
+        let (infos, procs) = unsafe { registration::read(info, ninfo) }?;
         server.register_nspace_with(nspace, nlocalprocs, infos, procs, done(cbfunc, cbdata)).ok()
     }
 

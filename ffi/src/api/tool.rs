@@ -7,10 +7,11 @@ use pmix_client::tool::Servers;
 use pmix_dstore::model::{Proc, Result, Status};
 use pmix_server::process;
 
-use super::{Out, infos, object, present, version};
+use super::{Out, infos, object, present};
 use crate::convert::array::CArray;
 use crate::entry::{entry, status_call};
 use crate::host::CHost;
+use crate::stock;
 use crate::types::*;
 
 /// The servers of this process, which is a tool.
@@ -26,7 +27,7 @@ fn fill(out: Option<Out<pmix_proc_t>>, proc: &Proc) -> Result<()> {
 status_call! {
     /// `PMIx_tool_init`: connects this process to a server as a tool; counted.
     fn PMIx_tool_init(proc: *mut pmix_proc_t, info: *mut pmix_info_t, ninfo: usize) {
-        version::adopt_defaults_of_stock();
+        stock::adopt_defaults();
         // SAFETY: `info` is an array of `ninfo` infos.
         let me = client_process::init_tool(&unsafe { infos(info, ninfo) }?)?;
         // SAFETY: `proc` is NULL or a place for a process.

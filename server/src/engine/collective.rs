@@ -54,14 +54,12 @@ pub(super) struct Collective {
     pub arrived: Vec<Arrival>,
     /// The processes that have arrived: each enters a collective once.
     pub present: HashSet<Proc>,
-    /// The first fence of its whole namespace that collects data.
-    pub is_first: bool,
     /// The upcall has been made; no process can join any more.
     pub at_host: bool,
     /// First failure among the local participants.
     pub status: Status,
     /// The first loss of a participant has been logged.
-    pub told_of_loss: bool,
+    pub is_loss_logged: bool,
     pub deadline: Option<Instant>,
     /// The context id that the host assigned to a group.
     pub context: Option<u64>,
@@ -89,10 +87,9 @@ impl Collective {
             infos,
             arrived: Vec::new(),
             present: HashSet::new(),
-            is_first: false,
             at_host: false,
             status: Status::SUCCESS,
-            told_of_loss: false,
+            is_loss_logged: false,
             deadline: None,
             context: None,
             contributed: Contributed::default(),

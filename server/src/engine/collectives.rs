@@ -49,9 +49,7 @@ impl Engine {
             }
             None => {
                 self.collective_next += 1;
-                let mut begun = Collective::new(kind, procs, signature, infos);
-                self.note_first(&mut begun);
-                self.collectives.insert(self.collective_next, begun);
+                self.collectives.insert(self.collective_next, Collective::new(kind, procs, signature, infos));
                 self.collective_next
             }
         };
@@ -203,7 +201,7 @@ impl Engine {
             };
         }
         if lost {
-            self.tell_of_unheard(id);
+            self.log_absent_participants(id);
         }
         let Some(collective) = self.collectives.get(&id) else { return };
         if !self.is_of_host(&collective.kind, &collective.signature, &collective.infos) {
@@ -211,9 +209,10 @@ impl Engine {
             self.complete(id, status);
             return;
         }
+        let mark = self.mark_for(id);
+        let Some(collective) = self.collectives.get(&id) else { return };
         let mut failed = collective.status;
         let mut infos = collective.infos.clone();
-        let mark = self.mark_for(collective);
         let contribution = match collective.collect {
             true => self.contribution(collective, mark),
             false => self.empty_contribution(collective, &mut infos).map(|data| (data, Vec::new())),
@@ -245,23 +244,25 @@ impl Engine {
 
     /// Logs the participants that a collective lacks because they ended before they connected, or have finalized: no line about a lost
     /// connection names them.
-    fn tell_of_unheard(&mut self, id: u64) {
+    fn log_absent_participants(&mut self, id: u64) {
         let Some(collective) = self.collectives.get(&id) else { return };
         let over = self.over_for(collective);
-        let mut unheard = Vec::new();
+        let mut ended_unconnected = Vec::new();
         for nspace in Self::nspaces_of(&collective.signature) {
             let Some(state) = self.nspaces.get_mut(&nspace) else { continue };
-            let ranks = std::mem::take(&mut state.unheard);
-            unheard.extend(ranks.into_iter().map(|rank| Proc::new(nspace.clone(), rank)));
+            let ranks = std::mem::take(&mut state.ended_unconnected);
+            ended_unconnected.extend(ranks.into_iter().map(|rank| Proc::new(nspace.clone(), rank)));
         }
         let (word, procs) = (collective.kind.word(), in_words(&collective.procs));
         if !over.is_empty() {
             let over = in_words(&over);
             self.log(format!("a {word} of {procs} goes on without {over}, which finalized and has not come back"));
         }
-        if !unheard.is_empty() {
-            let unheard = in_words(&unheard);
-            self.log(format!("a {word} of {procs} goes on without {unheard}, which ended before it was connected"));
+        if !ended_unconnected.is_empty() {
+            let ended_unconnected = in_words(&ended_unconnected);
+            self.log(format!(
+                "a {word} of {procs} goes on without {ended_unconnected}, which ended before it was connected"
+            ));
         }
     }
 
@@ -284,13 +285,13 @@ impl Engine {
             let Some(state) = self.nspaces.get(&arrival.proc.nspace) else { continue };
             let first = first_rank.get(&arrival.proc.nspace).copied().unwrap_or(0);
             let rank = arrival.proc.rank;
-            let values: Vec<_> = match state.changes.told(&fence.signature) {
+            let values: Vec<_> = match state.changes.delivered(&fence.signature) {
                 0 => {
                     let gone = state.changes.gone(rank).map(|key| (key, &GONE));
                     qualified::spread(state.remote.rank(rank).chain(gone)).collect()
                 }
-                told => {
-                    let keys = state.changes.since(rank, told).into_iter();
+                delivered => {
+                    let keys = state.changes.since(rank, delivered).into_iter();
                     let changed = keys.map(|key| (key, state.remote.get(rank, key.as_bytes()).unwrap_or(&GONE)));
                     qualified::spread(changed).collect()
                 }
@@ -347,7 +348,7 @@ impl Engine {
         };
         for (nspace, count) in std::mem::take(&mut collective.contributed.changes) {
             if let Some(state) = self.nspaces.get_mut(&nspace) {
-                state.changes.tell(signature, count);
+                state.changes.mark_delivered(signature, count);
             }
         }
     }
@@ -501,9 +502,7 @@ impl Engine {
             }
         }
         // A collective without participants ends.
-        let is_over = |_: &u64, collective: &mut Collective| !collective.at_host && collective.arrived.is_empty();
-        let over: Vec<_> = self.collectives.extract_if(.., is_over).collect();
-        over.iter().for_each(|(_, collective)| self.forget_first(collective));
+        self.collectives.retain(|_, collective| collective.at_host || !collective.arrived.is_empty());
     }
 
     /// A process is lost: the collectives that wait for it continue without it.
@@ -525,17 +524,16 @@ impl Engine {
                 self.reply_status(peer, tag, Status::ERR_LOST_CONNECTION);
             }
             if is_empty {
-                let begun = self.collectives.remove(&id);
-                begun.iter().for_each(|collective| self.forget_first(collective));
+                self.collectives.remove(&id);
                 continue;
             }
             let Some(collective) = self.collectives.get_mut(&id) else { continue };
-            if !std::mem::replace(&mut collective.told_of_loss, true) {
+            if !std::mem::replace(&mut collective.is_loss_logged, true) {
                 let (word, arrived) = (collective.kind.word(), collective.arrived.len());
                 let procs = in_words(&collective.procs);
                 let state = self.nspaces.get_mut(&gone.nspace);
                 let is_news = state.is_none_or(|state| {
-                    state.unheard.remove(&gone.rank);
+                    state.ended_unconnected.remove(&gone.rank);
                     !state.aborted
                 });
                 if is_news {
@@ -574,11 +572,6 @@ impl Engine {
             if let Some(collective) = self.collectives.get(&id) {
                 let (word, missing) = (collective.kind.word(), self.missing(collective));
                 self.log(format!("a {word} timed out; missing: {missing}"));
-            }
-            // The host has not heard of it: whoever enters it again begins it.
-            let unheard = self.collectives.get(&id).filter(|collective| !collective.at_host && collective.is_first);
-            if let Some([Proc { nspace, .. }]) = unheard.map(|collective| collective.signature.clone()).as_deref() {
-                self.has_no_first(nspace);
             }
             self.complete(id, Status::ERR_TIMEOUT);
         }

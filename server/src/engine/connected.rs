@@ -94,7 +94,7 @@ impl Engine {
 
     /// A process of this node has ended without a disconnect: sends the event to the connected processes. If it
     /// has called finalize, other nodes are not notified: hosts do not expect an event for every process that ends normally.
-    pub(super) fn tell_connected_of_end(&mut self, gone: &Proc, has_finalized: bool, now: Instant) {
+    pub(super) fn notify_connected_of_end(&mut self, gone: &Proc, has_finalized: bool, now: Instant) {
         let mut others = Vec::new();
         for set in &mut self.connected {
             if set.procs.iter().any(|member| member.covers(gone)) && set.ended.insert(gone.clone()) {

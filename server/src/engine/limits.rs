@@ -38,7 +38,7 @@ pub(super) struct Unanswered {
     /// The lengths by tag: a peer may use one tag for several requests.
     lens: HashMap<u32, VecDeque<usize>>,
     /// A refusal has been logged.
-    pub is_told: bool,
+    pub is_logged: bool,
 }
 
 impl Unanswered {

@@ -357,6 +357,14 @@ impl Engine {
         }
     }
 
+    /// The tag of this process's own spawn, if it is what the upcall `id` is about.
+    pub fn own_spawn(&self, id: u64) -> Option<u32> {
+        match self.upcalls.get(&id) {
+            Some(Continuation::Spawned(PeerId::OWN, tag, _)) => Some(*tag),
+            _ => None,
+        }
+    }
+
     /// The host answered an upcall, or it was answered by its return value.
     pub fn answer(&mut self, id: u64, answer: UpcallResult) {
         let lent = match &answer {
@@ -422,7 +430,7 @@ impl Engine {
             self.expire_collectives(now);
             self.expire_upcalls(now);
             self.publish_due(now);
-            self.tell_host_of_losses(now);
+            self.report_losses(now);
             self.give_up_returns(now);
             self.look_at_monitors(now);
         }

@@ -11,7 +11,7 @@ use pmix_dstore::model::{Key, Nspace, Proc, Rank, Result};
 
 /// Limits of the remembered sets of participants, and of the participants in all of them. Beyond them the set with the oldest fence
 /// is dropped: its next fence carries all values again.
-const TOLD_MAX: usize = 64;
+const DELIVERED_MAX: usize = 64;
 const PARTICIPANTS_MAX: usize = 1 << 16;
 /// Shorter logs are not compacted.
 const LOG_MIN: usize = 64;
@@ -24,7 +24,7 @@ pub(super) struct Changes {
     /// Keys that were put and have been deleted: other servers may have them.
     gone: HashMap<Rank, BTreeSet<Key>>,
     /// The participants of earlier fences, and the number of changes that they have; the latest fence is the last.
-    told: Vec<(Vec<Proc>, u64)>,
+    delivered: Vec<(Vec<Proc>, u64)>,
 }
 
 /// The keys of one rank, with the number of the change.
@@ -87,25 +87,25 @@ impl Changes {
     }
 
     /// The number of changes that these participants' servers have.
-    pub fn told(&self, participants: &[Proc]) -> u64 {
-        self.told.iter().find(|(told, _)| told == participants).map_or(0, |(_, count)| *count)
+    pub fn delivered(&self, participants: &[Proc]) -> u64 {
+        self.delivered.iter().find(|(to, _)| to == participants).map_or(0, |(_, count)| *count)
     }
 
     /// Notes that the servers of these participants have the first `count` changes.
-    pub fn tell(&mut self, participants: &[Proc], count: u64) {
-        self.told.retain(|(told, _)| told != participants);
-        let mut all = participants.len() + self.told.iter().map(|(told, _)| told.len()).sum::<usize>();
-        while !self.told.is_empty() && (self.told.len() == TOLD_MAX || all > PARTICIPANTS_MAX) {
-            all -= self.told.remove(0).0.len();
+    pub fn mark_delivered(&mut self, participants: &[Proc], count: u64) {
+        self.delivered.retain(|(to, _)| to != participants);
+        let mut all = participants.len() + self.delivered.iter().map(|(to, _)| to.len()).sum::<usize>();
+        while !self.delivered.is_empty() && (self.delivered.len() == DELIVERED_MAX || all > PARTICIPANTS_MAX) {
+            all -= self.delivered.remove(0).0.len();
         }
         if all <= PARTICIPANTS_MAX {
-            self.told.push((participants.to_vec(), count));
+            self.delivered.push((participants.to_vec(), count));
         }
     }
 
     /// The job `nspace` may have started on other servers: fences with its processes carry everything again.
     pub fn forget(&mut self, nspace: &Nspace) {
-        self.told.retain(|(told, _)| !told.iter().any(|proc| proc.nspace == *nspace));
+        self.delivered.retain(|(to, _)| !to.iter().any(|proc| proc.nspace == *nspace));
     }
 }
 
@@ -148,23 +148,23 @@ mod tests {
         let nspace = |name: &str| Nspace::new(name).unwrap();
         let proc = |rank| vec![Proc::new(nspace("job"), Rank(rank))];
         let mut changes = Changes::default();
-        for rank in 0..=TOLD_MAX as u32 {
-            changes.tell(&proc(rank), u64::from(rank) + 1);
-            changes.tell(&proc(1), 99);
+        for rank in 0..=DELIVERED_MAX as u32 {
+            changes.mark_delivered(&proc(rank), u64::from(rank) + 1);
+            changes.mark_delivered(&proc(1), 99);
         }
-        assert_eq!((changes.told(&proc(0)), changes.told(&proc(1)), changes.told(&proc(2))), (0, 99, 3));
+        assert_eq!((changes.delivered(&proc(0)), changes.delivered(&proc(1)), changes.delivered(&proc(2))), (0, 99, 3));
         let many = (0..PARTICIPANTS_MAX as u32).flat_map(proc).collect::<Vec<_>>();
         let mut other = Changes::default();
-        other.tell(&proc(7), 1);
-        other.tell(&many[1..], 2);
-        assert_eq!((other.told(&proc(7)), other.told(&many[1..])), (1, 2));
-        other.tell(&many, 3);
-        assert_eq!((other.told(&proc(7)), other.told(&many[1..]), other.told(&many)), (0, 0, 3));
-        other.tell(&[&many[..], &proc(7)].concat(), 4);
-        assert_eq!(other.told, []);
+        other.mark_delivered(&proc(7), 1);
+        other.mark_delivered(&many[1..], 2);
+        assert_eq!((other.delivered(&proc(7)), other.delivered(&many[1..])), (1, 2));
+        other.mark_delivered(&many, 3);
+        assert_eq!((other.delivered(&proc(7)), other.delivered(&many[1..]), other.delivered(&many)), (0, 0, 3));
+        other.mark_delivered(&[&many[..], &proc(7)].concat(), 4);
+        assert_eq!(other.delivered, []);
         changes.forget(&nspace("other"));
-        assert_eq!(changes.told(&proc(1)), 99);
+        assert_eq!(changes.delivered(&proc(1)), 99);
         changes.forget(&nspace("job"));
-        assert_eq!(changes.told(&proc(1)), 0);
+        assert_eq!(changes.delivered(&proc(1)), 0);
     }
 }

@@ -67,7 +67,7 @@ enum Sign {
         /// The count at the last check.
         seen: u64,
         /// The missing heartbeat has been reported.
-        is_told: bool,
+        is_reported: bool,
     },
     File {
         /// Its state at the last check.
@@ -288,7 +288,7 @@ impl Engine {
         }
         let sign = match &asked.what {
             What::File(_) => Sign::File { before: None, is_looked_at: false },
-            What::Beats => Sign::Beats { seen: 0, is_told: false },
+            What::Beats => Sign::Beats { seen: 0, is_reported: false },
             What::Usage(statistics) => match self.is_of_here(id, statistics) {
                 Ok(()) => Sign::Sample(Some(tag)),
                 Err(status) => return self.reply_status(id, tag, status),
@@ -338,14 +338,14 @@ impl Engine {
                     let (path, user) = (watched.path.clone(), monitor.user);
                     self.outputs.push_back(Output::Look { monitor: number, path, user });
                 }
-                (Sign::Beats { seen, is_told }, _) => {
+                (Sign::Beats { seen, is_reported }, _) => {
                     let count = self.monitors.beats.get(&monitor.proc).map_or(*seen, |beats| beats.count);
                     if std::mem::replace(seen, count) != count {
-                        (monitor.missed, *is_told) = (0, false);
+                        (monitor.missed, *is_reported) = (0, false);
                         continue;
                     }
                     monitor.missed = monitor.missed.saturating_add(1);
-                    if monitor.missed > monitor.asked.drops && !std::mem::replace(is_told, true) {
+                    if monitor.missed > monitor.asked.drops && !std::mem::replace(is_reported, true) {
                         self.alert(number, now);
                     }
                 }

@@ -118,6 +118,8 @@ pub(super) struct NspaceState {
     pub gone: BTreeSet<Rank>,
     /// Local ranks that have finalized and are not expected back.
     over: BTreeSet<Rank>,
+    /// Numbers of its processes that the host has stored beside its registration.
+    pub pids: BTreeMap<Rank, i32>,
     /// Made for tools, not registered by the host: it ends with the last of them.
     pub is_of_tools: bool,
     /// Tools that chose this name themselves, until a registration names their user.
@@ -127,7 +129,7 @@ pub(super) struct NspaceState {
     /// Clients that the host has deregistered.
     deregistered: BTreeSet<Rank>,
     /// Local ranks that ended before they connected, not logged yet.
-    pub unheard: BTreeSet<Rank>,
+    pub ended_unconnected: BTreeSet<Rank>,
     /// Files to remove when the job has ended, by the user that requested it.
     pub cleanup: BTreeMap<(u32, u32), Cleanup>,
     /// Values for this node's processes: local ranks' local buffers, other ranks' remote ones.
@@ -138,8 +140,8 @@ pub(super) struct NspaceState {
     pub changes: Changes,
     /// The agreement of a Slurm step's servers about fences without data.
     pub agreement: Agreement,
-    /// A fence that collects data of the whole namespace has been entered, see `super::server_mark`.
-    pub had_first: bool,
+    /// The first fence of the whole namespace that collects data and went to the host, see `super::server_mark`.
+    pub first_fence: Option<u64>,
     pub ledger: Ledger,
     /// Job-info replies by dialect and release, made once.
     pub(super) job_replies: HashMap<(Dialect, String), Vec<u8>>,
@@ -160,17 +162,18 @@ impl NspaceState {
             readers: BTreeSet::new(),
             gone: BTreeSet::new(),
             over: BTreeSet::new(),
+            pids: BTreeMap::new(),
             is_of_tools: false,
             guests: BTreeMap::new(),
             aborted: false,
             deregistered: BTreeSet::new(),
-            unheard: BTreeSet::new(),
+            ended_unconnected: BTreeSet::new(),
             cleanup: BTreeMap::new(),
             visible: ModexData::default(),
             remote: ModexData::default(),
             changes: Changes::default(),
             agreement: Agreement::default(),
-            had_first: false,
+            first_fence: None,
             ledger: Ledger::default(),
             job_replies: HashMap::new(),
         }
@@ -643,7 +646,7 @@ impl Engine {
         state.job_replies.clear();
         // A rank that comes back, as one that the host starts again does, is not counted twice.
         state.deregistered.remove(&proc.rank);
-        state.unheard.remove(&proc.rank);
+        state.ended_unconnected.remove(&proc.rank);
         if let Some(number) = directory {
             self.want_publication(number);
         }
@@ -660,7 +663,7 @@ impl Engine {
             state.expect(proc.rank);
             state.deregistered.insert(proc.rank);
             if !client.has_connected {
-                state.unheard.insert(proc.rank);
+                state.ended_unconnected.insert(proc.rank);
             }
             self.clean_up((client.uid, client.gid), client.cleanup);
             self.rank_is_gone(proc);

@@ -8,11 +8,12 @@ use std::collections::{BTreeMap, VecDeque};
 use pmix_client::output::{STDDIAG, STDERR, STDIN, STDOUT};
 use pmix_dstore::fallible_alloc;
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Result, Status, Value, keys};
-use pmix_wire::reply::IoPullReply;
-use pmix_wire::{FlowControl, IoDelivery, TAG_FLOW_CONTROL, TAG_IOF};
+use pmix_wire::reply::{IoPullReply, spawn_reply};
+use pmix_wire::{FlowControl, IoDelivery, MESSAGE_LEN_MAX, TAG_FLOW_CONTROL, TAG_IOF, jobinfo};
 
 use super::apart::{REFUSED, Reach, sign, sign_with_name};
 use super::limits::PULLS_MAX;
+use super::nspaces::recipient;
 use super::peer::{Peer, PeerId};
 use super::services::Shape;
 use super::{Continuation, Engine, Output};
@@ -183,12 +184,14 @@ impl Engine {
         let source = peer.proc.clone();
         let mut infos = infos;
         sign(&mut infos, peer.user);
-        self.upcall(Continuation::Reply(id, tag, Shape::Status), Upcall::PushStdin { source, targets, infos, data });
+        let shape = if peer.controls_input { Shape::Status } else { Shape::Input };
+        self.upcall(Continuation::Reply(id, tag, shape), Upcall::PushStdin { source, targets, infos, data });
     }
 
     /// Takes out of what a gateway's host logs the texts for the output streams: they are output of the process that they come from.
     /// The host cannot be asked to write them, since it asks the library. A log for one channel alone (`PMIX_LOG_ONCE`) goes to its
-    /// first one.
+    /// first stream, if it has one: that is the first channel that this library can write, and the host may be one that answers its
+    /// own logs without writing them (PRRTE).
     ///
     /// # Errors
     /// `ERR_NOMEM`: texts before that one have been written.
@@ -197,18 +200,20 @@ impl Engine {
             Some(Value::Proc(source)) => source,
             _ => host,
         };
-        let is_once = Info::is_set(directives, keys::LOG_ONCE);
-        if is_once && data.first().is_some_and(|info| stream_of(info).is_none()) {
-            return Ok(());
+        if Info::is_set(directives, keys::LOG_ONCE)
+            && let Some(first) = data.iter().position(|info| stream_of(info).is_some())
+        {
+            data.swap(0, first);
+            data.truncate(1);
         }
-        for info in data.iter().take(if is_once { 1 } else { usize::MAX }) {
+        for info in data.iter() {
             let Some((channel, text)) = stream_of(info) else { continue };
             let (shown, data) = (fallible_alloc::copy(text)?, fallible_alloc::copy(text)?);
             self.deliver_output(source.clone(), channel, data, Vec::new());
             let output = IoDelivery { source: source.clone(), channel, handler: 0, infos: Vec::new(), data: shown };
             self.outputs.push_back(Output::Show(output));
         }
-        data.retain(|info| !is_once && stream_of(info).is_none());
+        data.retain(|info| stream_of(info).is_none());
         Ok(())
     }
 
@@ -298,7 +303,10 @@ impl Engine {
             UpcallResult::Spawn(Status::SUCCESS | Status::OPERATION_SUCCEEDED, Some(nspace)) => Some(nspace.clone()),
             _ => None,
         };
-        self.reply_answer(id, tag, Shape::Spawn, answer);
+        match nspace.as_ref().and_then(|nspace| self.reply_with_job(id, nspace)) {
+            Some(reply) => self.send(id, tag, |_, _| Ok(reply)),
+            None => self.reply_answer(id, tag, Shape::Spawn, answer),
+        }
         let Some((nspace, uid)) = nspace.zip(self.peers.get(&id).map(|peer| peer.user.uid)) else { return };
         self.evict_guests(&nspace, Some(uid));
         // The user that spawned a job has access to it, even if the host has registered it for another user.
@@ -314,6 +322,31 @@ impl Engine {
             numbers.push(self.outputs_of_procs.add(pull));
         }
         self.send_kept(&numbers);
+    }
+
+    /// The reply to a tool that has spawned a job which is known here. It has the job's data: the tool names hosts and process numbers
+    /// beside the output. `None` if there is no memory for them.
+    fn reply_with_job(&self, id: PeerId, nspace: &Nspace) -> Option<Vec<u8>> {
+        let peer = self.peers.get(&id).filter(|peer| id != PeerId::OWN && peer.is_tool)?;
+        let state = self.nspaces.get(nspace)?;
+        let to = recipient(peer, &self.config.hostname);
+        let write = |with_ranks: bool| {
+            spawn_reply(to.dialect, to.version, Status::SUCCESS, Some(nspace), |reply| {
+                let ranks = jobinfo::all_ranks(&state.job).filter(|_| with_ranks);
+                jobinfo::pack_with(reply, &state.job, &to, ranks, |rank| state.pids.get(&rank).copied())
+            })
+        };
+        // A tool does without the ranks' values if the job is too large for one message.
+        let whole = write(true).ok().filter(|reply| reply.len() <= MESSAGE_LEN_MAX);
+        whole.or_else(|| write(false).ok())
+    }
+
+    /// The host keeps the number of a process for itself. Tools are told it with the job that they have spawned.
+    pub fn note_pid(&mut self, proc: &Proc, pid: i32) {
+        let state = self.nspaces.get_mut(&proc.nspace).filter(|state| proc.rank.0 < state.job.size());
+        if let Some(state) = state {
+            state.pids.insert(proc.rank, pid);
+        }
     }
 
     /// Who gets the output of a rank's job, and which channels, since it spawned that job: the output of the rank's children goes there,
@@ -335,14 +368,19 @@ impl Engine {
         receivers
     }
 
-    /// Flow control of input: forwards the host's pause or resume to every client concerned that has pushed input. The
-    /// server's own process gets it at once, through `own`.
+    /// Flow control of input: forwards the host's pause or resume to every client concerned that has pushed input and knows the message.
+    /// The server's own process gets it at once, through `own`.
     pub fn control_input(&mut self, control: &FlowControl, own: impl FnOnce(&FlowControl)) -> Status {
         if control.channel & STDIN == 0 {
             return Status::ERR_NOT_SUPPORTED;
         }
-        let is_told =
-            |peer: &Peer| peer.has_pushed && peer.admitted && !peer.finalized && is_meant(&control.source, &peer.proc);
+        let is_told = |peer: &Peer| {
+            peer.has_pushed
+                && peer.controls_input
+                && peer.admitted
+                && !peer.finalized
+                && is_meant(&control.source, &peer.proc)
+        };
         let told: Vec<PeerId> = self.peers.iter().filter(|(_, peer)| is_told(peer)).map(|(id, _)| *id).collect();
         if told.contains(&PeerId::OWN) {
             own(control);

@@ -92,6 +92,8 @@ pub(crate) struct Peer {
     pub is_tool: bool,
     /// Whether it gets notifications of deleted keys: it then removes its cached values of them.
     pub gets_deletions: bool,
+    /// Whether it can be told to pause the input that it has for others.
+    pub controls_input: bool,
     /// It has had input for others.
     pub has_pushed: bool,
     /// Its unanswered requests.
@@ -116,6 +118,7 @@ impl Peer {
             is_tool: false,
             // The server's own client caches no values.
             gets_deletions: false,
+            controls_input: true,
             has_pushed: false,
             unanswered: Unanswered::default(),
         }
@@ -123,6 +126,7 @@ impl Peer {
 
     /// A peer that has sent `hello` and has got no answer yet.
     pub fn new(proc: Proc, user: User, hello: &Hello) -> Peer {
+        let is_ours = hello.psec == crate::SECURITY_NAME;
         Peer {
             proc,
             user,
@@ -136,8 +140,8 @@ impl Peer {
             finalized: false,
             admitted: false,
             is_tool: false,
-            gets_deletions: hello.psec == crate::SECURITY_NAME
-                || hello.flag == PeerKind::Client as u8 && hello.release().deletes_keys(),
+            gets_deletions: is_ours || hello.flag == PeerKind::Client as u8 && hello.release().deletes_keys(),
+            controls_input: is_ours || hello.release().controls_input(),
             has_pushed: false,
             unanswered: Unanswered::default(),
         }

@@ -113,7 +113,7 @@ impl Engine {
     /// Refuses a request beyond a limit of its connection; logs the first one.
     pub(super) fn refuse_more(&mut self, id: PeerId, tag: u32, what: &str) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
-        if !std::mem::replace(&mut peer.unanswered.is_told, true) {
+        if !std::mem::replace(&mut peer.unanswered.is_logged, true) {
             let proc = peer.proc.clone();
             self.log(format!("{proc} has too many {what}; more are refused"));
         }
@@ -155,7 +155,7 @@ impl Engine {
         let object = client.map(|client| client.object);
         let object = match peer.is_tool {
             // Hosts have registered few tools; the others are known by name only.
-            true => self.config.tells_of_tools.then_some(object.unwrap_or_default()),
+            true => self.config.reports_finalized_tools().then_some(object.unwrap_or_default()),
             false => object,
         };
         match object {
@@ -182,7 +182,7 @@ impl Engine {
         let Some((peer, left)) = self.forget_connection(id) else { return };
         let was_last = left == Left::None;
         if was_last {
-            self.tell_connected_of_end(&peer.proc, peer.finalized, now);
+            self.notify_connected_of_end(&peer.proc, peer.finalized, now);
         }
         if peer.finalized && was_last && !peer.is_tool {
             self.rank_has_finalized(&peer.proc, now);
@@ -198,7 +198,7 @@ impl Engine {
                 if is_news {
                     self.log(lost_line(std::slice::from_ref(&peer.proc)));
                 }
-                self.tell_host_of_loss(&peer.proc);
+                self.report_loss(&peer.proc);
                 return self.forget_tool(&peer.proc);
             }
             self.losses.push(Loss { due: now + LOSS_DELAY, is_news, proc: peer.proc.clone() });
@@ -218,13 +218,13 @@ impl Engine {
     }
 
     /// Reports lost processes to the host once their delay is over, and logs all losses of their jobs.
-    pub(super) fn tell_host_of_losses(&mut self, now: Instant) {
+    pub(super) fn report_losses(&mut self, now: Instant) {
         let due: Vec<Proc> = self.losses.iter().filter(|loss| loss.due <= now).map(|loss| loss.proc.clone()).collect();
         for nspace in Engine::nspaces_of(&due) {
             self.log_losses(&nspace);
         }
         self.losses.retain(|loss| loss.due > now);
-        due.iter().for_each(|proc| self.tell_host_of_loss(proc));
+        due.iter().for_each(|proc| self.report_loss(proc));
     }
 
     /// Logs one line for all unreported losses of a job. A job that is killed loses all its processes at once.
@@ -238,7 +238,7 @@ impl Engine {
         }
     }
 
-    fn tell_host_of_loss(&mut self, proc: &Proc) {
+    fn report_loss(&mut self, proc: &Proc) {
         let affected = Info::new(keys::EVENT_AFFECTED_PROC, pmix_dstore::model::Value::Proc(proc.clone()));
         self.tell_host_process(Status::ERR_LOST_CONNECTION, proc, vec![affected]);
     }

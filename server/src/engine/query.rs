@@ -226,9 +226,9 @@ impl Engine {
             keys::QUERY_SPAWN_SUPPORT => attributes::of_spawn(&self.host_attributes),
             keys::QUERY_DEBUG_SUPPORT => attributes::of_debuggers(&self.host_attributes),
             keys::QUERY_AVAIL_SERVERS => array(DataType::INFO, vec![self.as_server()]),
-            // If there are process sets, the host answers.
+            // Process sets are counted by `of_process_sets`, if there are any. Where there are none, the host's status about their names
+            // stands, as with the stock library.
             keys::QUERY_NUM_PSETS if self.psets.is_empty() => Value::Size(0),
-            keys::QUERY_PSET_NAMES if self.psets.is_empty() => Value::string(""),
             keys::QUERY_NAMESPACES => list(self.jobs_for(asker).map(|(nspace, _)| nspace.as_bytes())),
             keys::QUERY_NAMESPACE_INFO => {
                 let jobs =

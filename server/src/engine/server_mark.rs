@@ -19,47 +19,32 @@ use super::{Engine, slurm};
 pub(super) const MARK: &str = "dstore.server";
 
 impl Engine {
-    /// The mark of this server's contribution to a fence, if it has one: this module's or Slurm's.
-    pub(super) fn mark_for(&self, fence: &Collective) -> Option<&'static str> {
-        let state = whole_namespace(fence).and_then(|nspace| self.nspaces.get(nspace));
-        match fence.is_first && self.config.has_stock && state.is_some_and(|state| state.job.nodes.len() > 1) {
-            true => Some(MARK),
-            false => self.is_marked(fence).then_some(slurm::MARK),
+    /// The mark of this server's contribution to a fence that goes to the host, if it has one: this module's or Slurm's. The first fence
+    /// is the first at the host: fences of the same participants go there in the same order on all nodes, and what the ranks of a
+    /// node give up before that, they begin again.
+    pub(super) fn mark_for(&mut self, id: u64) -> Option<&'static str> {
+        let fence = self.collectives.get(&id)?;
+        if let Some(state) = whole_namespace(fence).and_then(|nspace| self.nspaces.get_mut(nspace)) {
+            let is_first = *state.first_fence.get_or_insert(id) == id;
+            if is_first && self.config.stock_release.is_some() && state.job.nodes.len() > 1 {
+                return Some(MARK);
+            }
         }
-    }
-
-    /// Notes whether a new fence is the first one that collects data of a whole namespace. What counts is who is entered first, in the
-    /// same order on all nodes, not who ends: a server that gives the first one up marks no other.
-    pub(super) fn note_first(&mut self, fence: &mut Collective) {
-        let state = whole_namespace(fence).and_then(|nspace| self.nspaces.get_mut(nspace));
-        fence.is_first = state.is_some_and(|state| !std::mem::replace(&mut state.had_first, true));
-    }
-
-    /// All who had entered a fence are gone before it was at the host: whoever enters next begins it again.
-    pub(super) fn forget_first(&mut self, fence: &Collective) {
-        if let Some(nspace) = whole_namespace(fence).filter(|_| fence.is_first) {
-            self.has_no_first(nspace);
-        }
-    }
-
-    /// The next fence of a namespace is its first one.
-    pub(super) fn has_no_first(&mut self, nspace: &Nspace) {
-        if let Some(state) = self.nspaces.get_mut(nspace) {
-            state.had_first = false;
-        }
+        self.is_marked(fence).then_some(slurm::MARK)
     }
 
     /// Removes the marks from the contributions of the first fence, and logs the hosts whose servers have another library. In other fences
     /// the key is a program's own.
     pub(super) fn take_server_marks(&mut self, id: u64, signature: &[Proc], contributions: &mut [Contribution]) {
-        if !self.config.has_stock || !self.collectives.get(&id).is_some_and(|fence| fence.is_first) {
+        let [Proc { nspace, rank: Rank::WILDCARD }] = signature else { return };
+        let is_first = self.nspaces.get(nspace).is_some_and(|state| state.first_fence == Some(id));
+        if self.config.stock_release.is_none() || !is_first {
             return;
         }
         let first = |contribution: &Contribution| contribution.ranks.first().map(|(origin, _)| origin.clone());
         let origins: Vec<_> = contributions.iter().map(first).collect();
         let marked: Vec<_> =
             contributions.iter_mut().map(|contribution| slurm::take_mark(contribution, MARK)).collect();
-        let [Proc { nspace, rank: Rank::WILDCARD }] = signature else { return };
         let of = |has_mark: bool| {
             let those = origins.iter().zip(&marked).filter(move |(_, mark)| mark.is_some() == has_mark);
             those.filter_map(|(origin, _)| rank_of(origin.as_ref()?, nspace))

@@ -26,6 +26,8 @@ pub(super) enum Shape {
     Status,
     /// A bare status; a host without support for events is no failure.
     Notify,
+    /// A bare status; a pause, in which input was accepted, is success.
+    Input,
     /// Status and infos.
     Infos,
     /// Status and published values.
@@ -178,7 +180,9 @@ impl Engine {
     /// Replies to a request with the host's answer.
     pub(super) fn reply_answer(&mut self, id: PeerId, tag: u32, shape: Shape, answer: UpcallResult) {
         let status = match (answer.status(), shape) {
-            (Status::OPERATION_SUCCEEDED, _) | (Status::ERR_NOT_SUPPORTED, Shape::Notify) => Status::SUCCESS,
+            (Status::OPERATION_SUCCEEDED, _)
+            | (Status::ERR_NOT_SUPPORTED, Shape::Notify)
+            | (Status::ERR_IOF_XOFF, Shape::Input) => Status::SUCCESS,
             (status, _) => status,
         };
         self.send(id, tag, |dialect, version| match (shape, answer) {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use nix::unistd::{getegid, geteuid};
 use parking_lot::Mutex;
+use pmix_client::Task;
 use pmix_dstore::codec::{BufferType, Dialect, Module, Unpacker};
 use pmix_dstore::gather::Slices;
 use pmix_dstore::job::JobData;
@@ -19,7 +20,7 @@ use pmix_dstore::model::{
 };
 use pmix_dstore::segment::{Directory, NamespaceView};
 use pmix_wire::reply::{
-    ConnectReply, FenceReply, GetReply, GroupReply, InfosReply, IoPullReply, RefreshReply, StatusReply,
+    ConnectReply, FenceReply, GetReply, GroupReply, InfosReply, IoPullReply, RefreshReply, SpawnReply, StatusReply,
 };
 use pmix_wire::{
     ClientReply, FlowControl, Hello, IoDelivery, Notification, PeerKind, Reply, Request, TAG_FLOW_CONTROL, TAG_IOF,
@@ -68,8 +69,11 @@ const TCP: Transport = Transport::Tcp { owner: None };
 
 struct NoSink;
 impl AnswerSink for NoSink {
-    fn answer(&self, _id: u64, _answer: UpcallResult) {}
-    fn defer(&self, _job: Box<dyn FnOnce() + Send>) {}
+    fn answer(&self, _id: u64, _answer: UpcallResult) -> Option<Task> {
+        None
+    }
+
+    fn defer(&self, _job: Task) {}
 }
 
 /// A server with its scripted peers.
@@ -145,7 +149,6 @@ impl Bench {
             singleton: None,
             is_gateway: false,
             foreign_tools: false,
-            tells_of_tools: false,
             descriptors: 1024,
             access: Access::default(),
             port: 0,
@@ -154,7 +157,7 @@ impl Bench {
             trust_claims: true,
             tool_secret: None,
             slurm_fence: SlurmFence::Agreed,
-            has_stock: false,
+            stock_release: None,
         };
         let sink: Weak<dyn AnswerSink> = Weak::<NoSink>::new();
         let mut bench = Bench {

@@ -16,7 +16,7 @@ use crate::upcall::Upcall;
 
 /// Whether singletons of this release wait for the answer that clients get: from 5.0.9 and from 6.1 on. Others wait for that of tools,
 /// which is longer.
-fn takes_singletons_for_clients(version: Version) -> bool {
+fn sends_client_reply_to_singleton(version: Version) -> bool {
     let is_6_0 = (Version::new(6, 0, 0)..Version::new(6, 1, 0)).contains(&version);
     version >= Version::new(5, 0, 9) && !is_6_0
 }
@@ -43,7 +43,7 @@ impl Engine {
             Err(why) => return self.refuse_hello(id, transport.user(), &hello, &why),
         };
         let user = User { uid: user, gid: self.group_of(user) };
-        let infos = match told_to_host(&hello, user) {
+        let infos = match host_infos(&hello, user) {
             Ok(infos) => infos,
             Err(status) => return self.refuse_hello(id, transport.user(), &hello, &status.to_string()),
         };
@@ -179,7 +179,7 @@ impl Engine {
         };
         let peer = Peer { is_tool: true, admitted: true, ..Peer::new(proc.clone(), user, &hello) };
         let status = Status::SUCCESS;
-        let reply = if kind == PeerKind::Singleton && takes_singletons_for_clients(peer.version) {
+        let reply = if kind == PeerKind::Singleton && sends_client_reply_to_singleton(peer.version) {
             ClientReply { status, index: id.index() }.encode()
         } else {
             let assigned = kind.wants_id().then_some(proc);
@@ -194,7 +194,7 @@ impl Engine {
 }
 
 /// The infos about a tool for the host. The server sets the verified ones itself; the tool's own are dropped.
-fn told_to_host(hello: &Hello, user: User) -> Result<Vec<Info>> {
+fn host_infos(hello: &Hello, user: User) -> Result<Vec<Info>> {
     const OURS: [&str; 6] =
         [keys::VERSION_INFO, keys::NSPACE, keys::RANK, keys::TOOL_NSPACE, keys::TOOL_RANK, keys::CREDENTIAL];
     let mut infos = Info::copies(&hello.infos)?;

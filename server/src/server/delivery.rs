@@ -78,6 +78,11 @@ impl Server {
         self.operate(done, |engine| engine.deliver_output(source, channel, data, infos))
     }
 
+    /// Notes the number of a process that the host stores for itself (`PMIx_Store_internal`): tools show it beside output.
+    pub fn note_pid(&self, proc: &Proc, pid: i32) {
+        self.shared.engine.lock().note_pid(proc, pid);
+    }
+
     /// Flow control: pauses or resumes the clients that push input, or one of them.
     pub fn control_input(
         &self,

@@ -12,7 +12,7 @@ use crate::rendezvous::Rendezvous;
 impl Server {
     /// Ends the server: clients see a lost connection, files are removed, the thread ends. Messages that have arrived are handled before:
     /// the host's handlers may still be called for the last lost process, which would go unreported otherwise. After the return no
-    /// function of the host is called any more.
+    /// function of the host is called any more, but for the callback of its own spawn where it answers that one at this moment.
     ///
     /// In a forked child it ends only the child's copy of the state: thread and files belong to the parent.
     pub fn finalize(&self) -> Status {

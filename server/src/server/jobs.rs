@@ -34,9 +34,9 @@ impl Server {
         }
         let known = self.shared.engine.lock().job(&nspace);
         // The host's values for this job take precedence.
-        let told = self.told.iter().filter(|told| !infos.iter().any(|info| info.key == told.key));
-        match told.map(Info::copy).collect::<Result<Vec<_>>>() {
-            Ok(told) => infos.extend(told),
+        let shared = self.topology.iter().filter(|shared| !infos.iter().any(|info| info.key == shared.key));
+        match shared.map(Info::copy).collect::<Result<Vec<_>>>() {
+            Ok(shared) => infos.extend(shared),
             Err(status) => return status,
         }
         // Without the lock, which the clients' requests need: reading a large job takes long.

@@ -85,10 +85,10 @@ impl Server {
         // First, because the host may still have one thread.
         pmix_client::process::prepare();
         fallible_alloc::reserve_emergency()?;
-        let config = Config { tells_of_tools: host.is_told_of_finalized_tools(), ..accepted_config(infos)? };
+        let config = Config { stock_release: host.stock_release(), ..accepted_config(infos)? };
         let format = Format::read(infos)?;
         // Before the thread starts: an error must not leave it running.
-        let told = topology::told(infos, log)?;
+        let topology = topology::values(infos, log)?;
         let (tcp, port) = listen(config.port)?;
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let wake = EventFd::from_flags(flags).map_err(|error| did_not_start("open an eventfd", error))?;
@@ -109,7 +109,7 @@ impl Server {
         }
         let rendezvous = Mutex::default();
         let pid = std::process::id();
-        let server = Server { shared, client, me, hostname, thread, told, shows_output, rendezvous, pid };
+        let server = Server { shared, client, me, hostname, thread, topology, shows_output, rendezvous, pid };
         // Only now, so that readers of the files find a server that answers.
         server.report_address(&settings, port)?;
         Ok(Arc::new(server))

@@ -8,7 +8,7 @@ use crossbeam::channel::{Sender, unbounded};
 use nix::unistd::{getegid, geteuid};
 use pmix_client::Event;
 use pmix_dstore::codec::{BufferType, Dialect, Module};
-use pmix_dstore::model::{Bytes, Key, Nspace, Pdata, Rank, Value, keys};
+use pmix_dstore::model::{App, Bytes, Key, Nspace, Pdata, Rank, Value, keys};
 use pmix_wire::{Header, Hello, PeerKind, Request, Version};
 
 use super::*;
@@ -79,6 +79,28 @@ fn a_server_knows_itself_and_where_it_listens() {
     let uri = Value::string(format!("{}.{};tcp4://127.0.0.1:{port}", me.nspace, me.rank));
     assert_eq!(client.get_value(&me, keys::SERVER_URI, &[]), Ok(uri.clone()));
     assert_eq!(client.get_value(&me, keys::MYSERVER_URI, &[]), Ok(uri));
+    server.finalize();
+}
+
+#[test]
+fn a_spawn_of_the_host_itself_calls_back_where_the_host_answers() {
+    struct Launcher(Sender<Completion<(Status, Option<Nspace>)>>);
+    impl Host for Launcher {
+        fn spawn(&self, _: &Proc, _: &[Info], _: &[App], done: Completion<(Status, Option<Nspace>)>) -> Status {
+            self.0.send(done).unwrap();
+            Status::SUCCESS
+        }
+    }
+    let (asked, answers) = unbounded();
+    let server = Server::init(Arc::new(Launcher(asked)), &[]).unwrap();
+    let (sender, results) = unbounded();
+    let cmd = Some(c"true".into());
+    let app = App { cmd, argv: Vec::new(), env: Vec::new(), cwd: None, maxprocs: 1, infos: Vec::new() };
+    let spawn = server.client().spawn(Vec::new(), vec![app]);
+    spawn.start(Box::new(move |result| sender.send((thread::current().id(), result)).unwrap())).unwrap();
+    let started = Nspace::new("started").unwrap();
+    answers.recv().unwrap().complete((Status::SUCCESS, Some(started.clone())));
+    assert_eq!(results.try_recv(), Ok((thread::current().id(), Ok(started))));
     server.finalize();
 }
 

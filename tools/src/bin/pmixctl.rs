@@ -8,6 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use pmix_client::env::{SERVER_VARIABLE, URI_VARIABLES};
 use pmix_dstore::segment::{InspectOptions, Report, inspect_directory, inspect_segment, layout_text};
 use pmix_tools::prrte::{self, Check};
 
@@ -142,16 +143,14 @@ fn link_stock(directory: &Path, stock: Option<&Path>) -> ExitCode {
     }
 }
 
-/// Says by the environment of this rank which library its server is. Servers of this one set `PMIX_DSTORE_SERVER` to their address; it
+/// Says by the environment of this rank which library its server is. Servers of this one set `SERVER_VARIABLE` to their address; it
 /// may also come from a job around this one, whose server has another. Older ones are known by their store only.
 fn server() -> ExitCode {
     let host = nix::unistd::gethostname().unwrap_or_default();
     let stores = std::env::var("PMIX_GDS_MODULE").unwrap_or_default();
     let has_server = std::env::var_os("PMIX_RANK").is_some();
-    let named = std::env::var_os("PMIX_DSTORE_SERVER");
-    let addresses =
-        ["PMIX_SERVER_URI2", "PMIX_SERVER_URI21", "PMIX_SERVER_URI3", "PMIX_SERVER_URI4", "PMIX_SERVER_URI41"];
-    let addresses: Vec<_> = addresses.into_iter().filter_map(std::env::var_os).collect();
+    let named = std::env::var_os(SERVER_VARIABLE);
+    let addresses: Vec<_> = URI_VARIABLES.iter().filter_map(|(name, ..)| std::env::var_os(name)).collect();
     let is_named =
         named.is_some_and(|named| !addresses.is_empty() && addresses.iter().all(|address| *address == named));
     let (library, status) = match (has_server, is_named || stores.starts_with("pmix-dstore")) {

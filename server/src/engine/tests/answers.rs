@@ -76,6 +76,8 @@ fn process_sets_are_known_without_the_host() {
     bench.engine.set_process_set(c"two".into(), None);
     let gone = bench.asked(keys::QUERY_NUM_PSETS, Vec::new(), UpcallResult::Op(Status::ERR_NOT_SUPPORTED));
     assert_eq!((gone.0, &gone.1[0].value), (Status::SUCCESS, &Value::Size(0)));
+    let names = bench.asked(keys::QUERY_PSET_NAMES, Vec::new(), UpcallResult::Op(Status::ERR_NOT_FOUND));
+    assert_eq!(names, (Status::ERR_NOT_FOUND, Vec::new()), "as the host says");
 }
 
 #[test]

@@ -6,7 +6,8 @@ use crate::engine::server_mark::MARK;
 /// Two servers of a job, on nodes of their own, with the stock library beside this one if `has_stock`.
 fn servers(has_stock: bool) -> (Bench, Bench) {
     let (mut a, mut b) = (Bench::new(0, 2, 1), Bench::new(1, 2, 1));
-    (a.engine.config.has_stock, b.engine.config.has_stock) = (has_stock, has_stock);
+    let release = has_stock.then_some(5);
+    (a.engine.config.stock_release, b.engine.config.stock_release) = (release, release);
     (a, b)
 }
 
@@ -87,13 +88,18 @@ fn the_gateway_names_the_host_as_well() {
     assert_eq!((a.log.len(), b.log.len()), (1, 1), "{:?} {:?}", a.log, b.log);
 }
 
+/// Asserts that the servers, whose ranks have entered a fence, contribute `k` and no mark, and that nobody is named when it ends.
+fn assert_unmarked(a: &mut Bench, b: &mut Bench) {
+    assert_eq!((contributed(a), contributed(b)), (vec!["k".to_owned()], vec!["k".to_owned()]));
+    exchange(a, b);
+    assert!(a.log.is_empty() && b.log.is_empty(), "{:?} {:?}", a.log, b.log);
+}
+
 #[test]
 fn servers_without_the_stock_library_beside_them_mark_nothing() {
     let (mut a, mut b) = servers(false);
     enter(&mut a, &mut b, 10);
-    assert_eq!((contributed(&a), contributed(&b)), (vec!["k".to_owned()], vec!["k".to_owned()]));
-    exchange(&mut a, &mut b);
-    assert!(a.log.is_empty() && b.log.is_empty(), "{:?} {:?}", a.log, b.log);
+    assert_unmarked(&mut a, &mut b);
 }
 
 /// A fence of listed ranks has no common order with the first one of the namespace.
@@ -104,9 +110,7 @@ fn fences_of_listed_ranks_are_not_marked() {
     b.put(1, 3, "k", 10);
     a.fence(0, 10, vec![proc(0), proc(1)], collect());
     b.fence(1, 10, vec![proc(0), proc(1)], collect());
-    assert_eq!((contributed(&a), contributed(&b)), (vec!["k".to_owned()], vec!["k".to_owned()]));
-    exchange(&mut a, &mut b);
-    assert!(a.log.is_empty() && b.log.is_empty(), "{:?} {:?}", a.log, b.log);
+    assert_unmarked(&mut a, &mut b);
 }
 
 /// One server alone may have a time limit, of its own ranks.
@@ -141,7 +145,7 @@ fn a_program_may_use_the_key() {
 #[test]
 fn a_first_fence_that_timed_out_is_marked_again() {
     let mut bench = Bench::new(0, 2, 2);
-    bench.engine.config.has_stock = true;
+    bench.engine.config.stock_release = Some(5);
     bench.put(0, 3, "k", 1);
     let limit = Info::new(keys::TIMEOUT, Value::Int32(1));
     bench.fence(0, 10, everybody(), [collect(), vec![limit]].concat());

@@ -72,7 +72,7 @@ fn a_tool_gets_its_name_from_the_host_and_leaves_nothing() {
 #[test]
 fn a_host_that_wants_it_is_told_of_tools_that_finalize() {
     let mut bench = Bench::new(0, 1, 1);
-    bench.engine.config.tells_of_tools = true;
+    bench.engine.config.stock_release = Some(7);
     let name = Proc::new(Nspace::new("tool").unwrap(), Rank(0));
     bench.knock(peer(50), tool(1000), UpcallResult::Name(Status::SUCCESS, Some(name.clone()))).unwrap();
     bench.request(50, 105, Request::Finalize);
