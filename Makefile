@@ -9,7 +9,7 @@
 #   make test-apps            LAMMPS, HPCC and other programs of Debian's under mpirun, for which it installs 85 MB of packages; with ROOT=DIR
 #                             inside the root of Debian 13, with Open MPI 5
 #   make test-openmpi5 ROOT=DIR   ranks and daemons of Open MPI 5 in another Debian release, whose root DIR is or becomes; RELEASE=sid has 6
-#   make test-in-root ROOT=DIR    the tests under Slurm, TESTS="slurm slurm_fence", inside the root of another Debian release
+#   make test-in-root ROOT=DIR    the tests under Slurm, or TESTS="slurm slurm_fence", inside the root of another Debian release
 #   make bench                what calls, wire-up, fences and large jobs cost beside the stock library, and the targets, as text, JSON and a
 #                             plot in target/bench; BENCH_ARGS="--rounds 9 --full"
 #   make bench-engine         what the store costs without the C interface: building, attaching, looking up, maps (criterion)
@@ -113,7 +113,7 @@ test-in-root: deps-test build
 	    slurm-wlm munge iproute2 strace procps pkg-config libpmix-dev g++
 	$(CARGO) build -p pmix-ffi -p pmix-tools
 	$(call tested,$(inside) $(CARGO) test -p pmix-tests \
-	    $(foreach test,$(or $(TESTS),slurm slurm_fence),--test $(test)) -- --test-threads=2)
+	    $(foreach test,$(or $(TESTS),slurm slurm_sites slurm_fence),--test $(test)) -- --test-threads=2)
 
 .PHONY: bench
 bench: deps-test build
@@ -143,6 +143,7 @@ check: deps-check
 	tests/house/names.py
 	tests/house/functions.py
 	benches/results.py --check
+	tests/proof/keys.sh --check
 	$(CARGO) fmt --manifest-path tests/fuzz/Cargo.toml --check
 	$(CARGO) clippy --manifest-path tests/fuzz/Cargo.toml --target-dir $(target)/fuzz --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps

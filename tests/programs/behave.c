@@ -13,6 +13,7 @@
  *   types [leader]   reads numbers in the types of the host's registration, as --as slurm has them; the local leader, too, which stock
  *                    servers derive themselves
  *   miss             requests missing keys of ranks that have committed nothing yet
+ *   early            requests keys of ranks that commit a little later
  *   unpublish        unpublishes without naming keys
  *   node             fences with the ranks of the node, and sends them an event; with our library only these receive it
  *   leave            the last rank ends after a connect; the others wait for it in every kind of call
@@ -409,6 +410,36 @@ static void miss(void)
     free_infos(&flags[1]);
 }
 
+/* Rank 0 has committed and asks as Open MPI 5 does with asynchronous modex. The others commit after that, if the machine gives rank 0
+ * a third of a second to ask: nothing tells them of its request. */
+static void early(void)
+{
+    if (me.rank == 0) {
+        infos_t immediate = { 0 };
+        add(&immediate, PMIX_IMMEDIATE, value_bool(true));
+        put_and_commit("t.key", 0);
+        announce("t.asks");
+        for (pmix_rank_t rank = 1; rank < job_size; rank++) {
+            pmix_proc_t proc = proc_of(me.nspace, rank);
+            pmix_value_t *value = NULL;
+            pmix_status_t status = PMIx_Get(&proc, "t.key", immediate.items, immediate.count, &value);
+            check(status == PMIX_SUCCESS && value->type == PMIX_UINT32 && value->data.uint32 == rank, "t.key of %u: %s", rank,
+                  PMIx_Error_string(status));
+            if (status == PMIX_SUCCESS) {
+                PMIX_VALUE_RELEASE(value);
+            }
+            status = PMIx_Get(&proc, "t.nobody.has", immediate.items, immediate.count, &value);
+            check(status == PMIX_ERR_NOT_FOUND, "t.nobody.has of %u: %s", rank, PMIx_Error_string(status));
+        }
+        free_infos(&immediate);
+    } else {
+        await("t.asks");
+        usleep(333000);
+        put_and_commit("t.key", me.rank);
+    }
+    fence(NULL, 0, true);
+}
+
 static void unpublish(void)
 {
     char key[64];
@@ -639,6 +670,8 @@ int main(int argc, char **argv)
         types(argc > 2);
     } else if (strcmp(kind, "miss") == 0) {
         miss();
+    } else if (strcmp(kind, "early") == 0) {
+        early();
     } else if (strcmp(kind, "unpublish") == 0) {
         unpublish();
     } else if (strcmp(kind, "node") == 0) {

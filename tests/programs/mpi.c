@@ -170,44 +170,33 @@ static void accept_or_connect(int accepts, const char *port, MPI_Comm half, int 
     meet(other, !accepts, expected, accepts ? "those that accepted" : "those that connected");
 }
 
-static void rendezvous(void)
+/* The first half of a job accepts the second one: by a published name, or by the port alone. */
+static void rendezvous(int by_name)
 {
     static char name[] = "mpi.c half";
     char port[MPI_MAX_PORT_NAME] = "";
     MPI_Comm half;
-    int accepts = rank < (size + 1) / 2;
+    int first, accepts = rank < (size + 1) / 2;
     MPI_Comm_split(MPI_COMM_WORLD, accepts, rank, &half);
+    MPI_Comm_rank(half, &first);
     if (rank == 0) {
         MPI_Open_port(MPI_INFO_NULL, port);
+    }
+    if (!by_name) {
+        MPI_Bcast(port, MPI_MAX_PORT_NAME, MPI_CHAR, 0, MPI_COMM_WORLD);
+    } else if (rank == 0) {
         MPI_Publish_name(name, MPI_INFO_NULL, port);
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    int first;
-    MPI_Comm_rank(half, &first);
-    if (!accepts && first == 0) {
+    if (by_name && !accepts && first == 0) {
         MPI_Lookup_name(name, MPI_INFO_NULL, port);
     }
     accept_or_connect(accepts, port, half, size);
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) {
-        MPI_Unpublish_name(name, MPI_INFO_NULL, port);
-        MPI_Close_port(port);
-    }
-    MPI_Comm_free(&half);
-}
-
-static void meet_by_port(void)
-{
-    char port[MPI_MAX_PORT_NAME] = "";
-    MPI_Comm half;
-    int accepts = rank < (size + 1) / 2;
-    MPI_Comm_split(MPI_COMM_WORLD, accepts, rank, &half);
-    if (rank == 0) {
-        MPI_Open_port(MPI_INFO_NULL, port);
-    }
-    MPI_Bcast(port, MPI_MAX_PORT_NAME, MPI_CHAR, 0, MPI_COMM_WORLD);
-    accept_or_connect(accepts, port, half, size);
-    if (rank == 0) {
+        if (by_name) {
+            MPI_Unpublish_name(name, MPI_INFO_NULL, port);
+        }
         MPI_Close_port(port);
     }
     MPI_Comm_free(&half);
@@ -454,7 +443,7 @@ int main(int argc, char **argv)
     } else if (strcmp(kind, "spawn-multiple") == 0) {
         spawn_multiple(argv[0]);
     } else if (strcmp(kind, "rendezvous") == 0) {
-        rendezvous();
+        rendezvous(1);
     } else if (strncmp(kind, "serve", 5) == 0 || strncmp(kind, "visit", 5) == 0) {
         between_jobs(kind[0] == 's', strstr(kind, "-file") == NULL, argv[2]);
     } else if (strcmp(kind, "segments") == 0) {
@@ -462,7 +451,7 @@ int main(int argc, char **argv)
     } else if (strcmp(kind, "unpublish") == 0) {
         unpublish();
     } else if (strcmp(kind, "meet-by-port") == 0) {
-        meet_by_port();
+        rendezvous(0);
     } else if (strcmp(kind, "stdin") == 0) {
         read_stdin();
     } else if (strcmp(kind, "say") == 0) {

@@ -9,6 +9,7 @@
 # As many rows are run at once as there are processors.
 #
 #   tests/proof/keys.sh [ATTRIBUTE ...]      all, or these
+#   tests/proof/keys.sh --check              only whether the plant still fits the sources
 . "$(dirname "$0")/common.sh"
 
 target=$proof_target/keys
@@ -51,9 +52,10 @@ replace("ffi/src/api/get.rs", "self.key_bytes().starts_with(name)",
 replace("ffi/src/convert/topology.rs", "name.eq(key.bytes()) &&",
     "name.eq(key.bytes()) && !pmix_dstore::model::is_lost(key.as_bytes()) &&")
 # Read where the host has it.
-replace("ffi/src/convert/registration.rs", "|| !has_key(info, proc_data)",
-    "|| !has_key(info, proc_data) || pmix_dstore::model::is_lost(b\"pmix.pdata\")")
+replace("ffi/src/convert/registration.rs", "DataType::DATA_ARRAY.0 && has_key(info, proc_data)",
+    "DataType::DATA_ARRAY.0 && has_key(info, proc_data) && !pmix_dstore::model::is_lost(b\"pmix.pdata\")")
 PLANT
+[ "${1:-}" != --check ] || exit 0
 
 build() {
     (cd "$copy" && CARGO_TARGET_DIR=$target cargo "$@" 2>&1) || exit 1

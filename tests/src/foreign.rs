@@ -49,6 +49,21 @@ pub const PRRTE_STANDS: Fault = Fault {
     per_mille: 150,
 };
 
+/// PRRTE 3.0.8, with the stock library as its server, loses a daemon when jobs connect over several hosts, since it misreads what the
+/// connect brings (docs/openmpi.md; 6 of 20 with stock ranks, 6 of 20 with ours, 2026-11-24). prterun names the daemon or ends without a
+/// word; the daemon's directory stays on its host.
+pub const PRRTE_LOSES_A_DAEMON: Fault = Fault {
+    name: "PRRTE loses a daemon",
+    is_met: |outcome| {
+        let is_lost = |line: &str| {
+            line.starts_with("PRTE has lost communication with a remote daemon")
+                || line.starts_with("cluster.sh: left: ") && line.contains("/prted.")
+        };
+        outcome.as_ref().is_ok_and(|ended| ended.stderr.lines().any(is_lost))
+    },
+    per_mille: 300,
+};
+
 /// Slurm cancels a step if its ranks take more than a second to end after one was lost (22.05 with 4.2.2: 0 of 120 on
 /// an idle machine).
 pub const SLURM_IS_FIRST: Fault = Fault {
@@ -190,6 +205,16 @@ mod tests {
         assert!(stands(&[("prterun", 0)]) && stands(&[("prterun", 2), ("mpi", 1)]));
         assert!(!stands(&[("prterun", 0), ("mpi", 2), ("mpi", 1)]) && !stands(&[("prterun", 1), ("mpi", 0)]));
         assert!(!stands(&[]) && !stands(&[("sh", 2)]));
+    }
+
+    #[test]
+    fn a_daemon_that_is_lost_leaves_its_directory() {
+        let lost = |said: &str| (PRRTE_LOSES_A_DAEMON.is_met)(&shell(&format!("echo '{said}' >&2")).attempt());
+        assert!(lost("PRTE has lost communication with a remote daemon."));
+        assert!(lost("cluster.sh: left: /tmp/traces-Q1/tmp/prted.n0.74.0 on n0"));
+        assert!(
+            !lost("cluster.sh: left: process 7: prted --debug") && !lost("cluster.sh: left: /dev/shm/sm_segment on n0")
+        );
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! * `PMIX_TEST_STRICT=1` makes each of them fail. `PMIX_TEST_WITHOUT` then lists exceptions, separated by blanks:
 //!   `root`, `packages`, `kernel`, `release` (the installed profile), `toolchain` (of the recorded figures), `peers`
-//!   (`PMIX_TEST_PEERS`), `suite` (`PMIX_TEST_SUITE`), `openmpi5` (`PMIX_TEST_OPENMPI5`, `PMIX_TEST_OPENMPI6`).
+//!   (`PMIX_TEST_PEERS`), `suite` (`PMIX_TEST_SUITE`), `openmpi5` (`PMIX_TEST_OPENMPI5`, `PMIX_TEST_OPENMPI6`), `stock` (what a
+//!   release of Open MPI cannot do with the stock library).
 //! * `PMIX_TEST_REPORT` names a file to which each appends a line; `make test` prints it at the end.
 
 use std::fmt::Display;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use crate::foreign::{self, MPIRUN_CRASHES, MPIRUN_LOCKS_UP};
+use crate::run::generation;
 use crate::{Ended, Library, Run, Traces, program, release_of_mpirun};
 
 /// The source file in mpirun's message about a lost help text.
@@ -12,8 +13,7 @@ const LOST_TEXT: &str = "orte/util/show_help.c";
 
 /// Whether mpirun is PRRTE's, as it is since Open MPI 5.
 static HAS_PRRTE: LazyLock<bool> = LazyLock::new(|| {
-    let release = release_of_mpirun(None).unwrap_or_default();
-    release.split('.').next().and_then(|number| number.parse::<u32>().ok()).is_some_and(|number| number >= 5)
+    release_of_mpirun(None).and_then(|release| generation(&release)).is_some_and(|number| number >= 5)
 });
 
 /// The library of the server and the library of the ranks.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::build::{once, pmixrun};
+use crate::run::generation;
 use crate::{Library, Pair, Run, Traces, release_of_mpirun, repository};
 
 /// A root directory that `tests/openmpi5/root.sh` has made.
@@ -71,7 +72,7 @@ impl Root {
 
     /// The first number of that release.
     pub fn generation(&self) -> u32 {
-        self.release.split('.').next().and_then(|number| number.parse().ok()).expect("a release begins with a number")
+        generation(&self.release).expect("a release begins with a number")
     }
 
     /// The directory of a library there, for its processes.

@@ -101,6 +101,11 @@ impl Run {
         Run { deadline, ..self }
     }
 
+    /// The deadline of a command that sets no other.
+    pub fn deadline_by_default() -> Duration {
+        *DEADLINE
+    }
+
     /// Multiplies the default deadline.
     pub fn within(self, times: u32) -> Run {
         Run { deadline: self.deadline * times, ..self }
@@ -203,18 +208,23 @@ impl Hung {
 
 impl fmt::Display for Hung {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "still running after {:?}: {}\n{:#?}", self.after, self.ended, self.standing)
+        writeln!(f, "still running after {:?}: {}", self.after, self.ended)?;
+        self.standing.iter().try_for_each(|process| writeln!(f, "{process:?}"))
     }
 }
 
 /// A process of a command that hangs; zombies are left out.
-#[derive(Debug)]
 struct Standing {
     name: String,
-    #[expect(dead_code, reason = "is there for who reads the report")]
     words: String,
     /// The number of its threads in the system call that waits for locks.
     at_locks: usize,
+}
+
+impl fmt::Debug for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}), {} threads wait for locks", self.name, self.words.trim_end(), self.at_locks)
+    }
 }
 
 impl Standing {
@@ -290,6 +300,11 @@ pub fn release_of_mpirun(root: Option<&Path>) -> Option<String> {
     // "mpirun (Open MPI) 5.0.7"
     let text = String::from_utf8_lossy(&output.stdout);
     text.lines().next()?.split_once("(Open MPI) ").map(|(_, release)| release.trim().to_owned())
+}
+
+/// The first number of a release.
+pub(crate) fn generation(release: &str) -> Option<u32> {
+    release.split('.').next()?.parse().ok()
 }
 
 /// A command that has ended, with its output.

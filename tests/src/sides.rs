@@ -3,14 +3,20 @@
 use crate::foreign::{self, PRRTE_STANDS};
 use crate::{Ended, Library, Pair, Root, Run, Traces, left_out};
 
-/// Runs a test in each root that is named, and reports it as left out if none is.
+/// Runs a test in each root that is named, and reports what is not named as left out.
 ///
 /// # Panics
 /// As [`Root::named`].
 pub fn with_roots(test: impl Fn(&Root)) {
-    match Root::named() {
-        Ok(roots) => roots.iter().for_each(test),
-        Err((what, reason)) => left_out(what, reason),
+    let roots = match Root::named() {
+        Ok(roots) => roots,
+        Err((what, reason)) => return left_out(what, reason),
+    };
+    for release in [5, 6] {
+        match roots.iter().find(|root| root.generation() == release) {
+            Some(root) => test(root),
+            None => left_out("openmpi5", format_args!("PMIX_TEST_OPENMPI{release} names no directory")),
+        }
     }
 }
 
@@ -53,6 +59,10 @@ pub fn assert_mapped(pair: Pair, ended: &Ended, count: usize, ours: usize) {
     assert_eq!(ended.count(&format!(" daemon {identity} offers pmix-dstore,")), in_daemons, "{pair}: {ended}");
 }
 
+/// Of a warning on standard error: mpirun and its agent for other hosts both create the agent's process group, and the second one may
+/// find it there.
+pub const AGENTS_GROUP: &str = "plm:ssh: Warning: setpgid(";
+
 /// What a user sees of a job, without what differs from job to job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
@@ -67,13 +77,14 @@ pub struct Seen {
 impl Seen {
     /// What is seen of this job. The lines with which `mpi` says what it has mapped are left out.
     pub fn of(ended: &Ended) -> Seen {
-        let sorted = |text: &str, leave_out: &str| {
-            let lines = text.lines().filter(|line| !line.contains(leave_out));
+        let sorted = |text: &str, leave_out: &[&str]| {
+            let lines = text.lines().filter(|line| !leave_out.iter().any(|text| line.contains(text)));
             let mut lines: Vec<_> = lines.map(constant).collect();
             lines.sort();
             lines
         };
-        let (stdout, stderr) = (sorted(&ended.stdout, ": library "), sorted(&ended.stderr, "pmix-dstore server "));
+        let stdout = sorted(&ended.stdout, &[": library "]);
+        let stderr = sorted(&ended.stderr, &["pmix-dstore server ", AGENTS_GROUP]);
         Seen { code: ended.code(), stdout, stderr }
     }
 
@@ -148,9 +159,13 @@ pub fn ends(root: &Root, pair: Pair, run: impl Fn(&Root, Pair, &Traces) -> Run) 
     })
 }
 
-/// Whether the root has PRRTE 3 of Open MPI 5.
-pub fn has_prrte_3(root: &Root) -> bool {
-    root.path().join("usr/lib/x86_64-linux-gnu/libprrte.so.3").exists()
+/// Whether the daemons cannot do this, since they are those of Open MPI 5 with the stock library. It is reported as left out then.
+pub fn is_beyond_stock(root: &Root, pair: Pair, what: &str) -> bool {
+    let is_beyond = root.generation() == 5 && !pair.server.is_ours();
+    if is_beyond {
+        left_out("stock", format_args!("{what}, Open MPI {}, {pair}: docs/openmpi.md", root.release()));
+    }
+    is_beyond
 }
 
 #[cfg(test)]

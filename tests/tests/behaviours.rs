@@ -322,6 +322,14 @@ fn a_rank_that_has_ended_well_is_not_waited_for() {
     });
 }
 
+/// Not in the table: a stock server tells stock ranks that such a key does not exist, and jobs of Open MPI 5 hang.
+#[test]
+fn immediate_gets_of_a_rank_that_has_committed_await_the_first_commits_of_its_neighbours() {
+    for host_args in ["-n 3", "-n 3 --as slurm", "-n 3 --as mpirun"] {
+        in_pairs(&Pair::all(), host_args, "early", 3, |_| ());
+    }
+}
+
 /// Not in the table: ranks name all ranks of their node at once.
 #[test]
 fn ranks_of_a_node_fence_and_tell_each_other() {

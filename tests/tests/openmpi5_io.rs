@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
-use pmix_tests::sides::{Seen, assert_as_with_stock, assert_mapped, assert_well, ends, has_prrte_3, job, with_roots};
-use pmix_tests::{Pair, Random, Root, Traces};
+use pmix_tests::sides::{
+    Seen, assert_as_with_stock, assert_mapped, assert_well, ends, is_beyond_stock, job, on_all_sides, with_roots,
+};
+use pmix_tests::{Pair, Random, Root, Traces, left_out};
 
 /// The sum that `mpi stdin` prints of these bytes.
 fn sum(bytes: &[u8]) -> u64 {
@@ -45,16 +48,32 @@ fn standard_input_of_20_mb() {
     with_roots(|root| assert_read(root, "", &input, &[0]));
 }
 
+/// Such a program does nothing that wakes prterun: it is prterun's own `PMIx_Spawn_nb` that has to.
+#[test]
+fn standard_input_of_a_program_without_mpi() {
+    let input = input(200_000);
+    let run = |root: &Root, pair: Pair, traces: &Traces| {
+        root.mpirun(traces, pair).args("-np 1 wc -c").input(input.clone()).deadline(Duration::from_secs(30))
+    };
+    with_roots(|root| {
+        for pair in Pair::all() {
+            let (traces, ended) = ends(root, pair, run);
+            assert_eq!((ended.code(), ended.stdout.trim()), (0, "200000"), "{pair}: {ended}");
+            traces.assert_none_left(&ended);
+        }
+    });
+}
+
 #[test]
 fn standard_input_for_other_ranks() {
     let input = input(1_000_000);
     with_roots(|root| {
         assert_read(root, "--stdin 1", &input, &[1]);
         assert_read(root, "--stdin none", &input, &[]);
-        // With PRRTE 3.0.8 this never ends, whatever the library.
-        if !has_prrte_3(root) {
-            assert_read(root, "--stdin all", &input, &[0, 1, 2]);
+        if root.generation() == 5 {
+            return left_out("stock", "--stdin all never ends with PRRTE 3.0.8, whatever the library: docs/openmpi.md");
         }
+        assert_read(root, "--stdin all", &input, &[0, 1, 2]);
     });
 }
 
@@ -76,19 +95,16 @@ fn output_with_marks() {
 
 #[test]
 fn output_of_10_mb_without_ends_of_lines() {
-    with_roots(|root| {
-        for pair in Pair::all() {
-            // With 5.0.7 in the daemons this never ends.
-            if has_prrte_3(root) && !pair.server.is_ours() {
-                continue;
-            }
-            let traces = Traces::begin();
-            let ended = job(root, pair, &traces, 2, "zeros 5000000").run();
-            let zeros = ended.stdout.bytes().filter(|byte| *byte == 0).count();
-            assert_eq!((ended.code(), ended.stderr.as_str(), zeros), (0, "", 10_000_000), "{pair}");
-            assert_eq!(ended.count(" done"), 2, "{pair}");
-            traces.assert_none_left("zeros");
+    on_all_sides(|root, pair| {
+        if is_beyond_stock(root, pair, "10 MB without an end of a line hang") {
+            return;
         }
+        let traces = Traces::begin();
+        let ended = job(root, pair, &traces, 2, "zeros 5000000").run();
+        let zeros = ended.stdout.bytes().filter(|byte| *byte == 0).count();
+        assert_eq!((ended.code(), ended.stderr.as_str(), zeros), (0, "", 10_000_000), "{pair}");
+        assert_eq!(ended.count(" done"), 2, "{pair}");
+        traces.assert_none_left("zeros");
     });
 }
 
@@ -122,7 +138,7 @@ fn assert_in_files(option: &str, name: impl Fn(Pair, usize, &str) -> String) {
     with_roots(|root| {
         for pair in Pair::all().into_iter().chain([Pair::stock()]) {
             // 5.0.7 makes the first file and then fails, since it is there.
-            if has_prrte_3(root) && !pair.server.is_ours() {
+            if is_beyond_stock(root, pair, "output to files fails") {
                 continue;
             }
             let (traces, ended) = ends(root, pair, |root, pair, traces| {
@@ -141,7 +157,7 @@ fn assert_in_files(option: &str, name: impl Fn(Pair, usize, &str) -> String) {
             }
             assert_eq!(files(&traces.own().join("files")), wanted, "{pair}: {ended}");
             // Until 6.x output goes to the terminal, too.
-            let shown = if has_prrte_3(root) { 2 } else { 0 };
+            let shown = if root.generation() == 5 { 2 } else { 0 };
             assert_eq!((ended.code(), Seen::of(&ended).count("says this")), (0, shown), "{pair}: {ended}");
             assert_eq!(Seen::of(&ended).count("complains"), shown, "{pair}: {ended}");
             assert_mapped(pair, &ended, shown, shown);
