@@ -68,6 +68,8 @@ pub struct Environment {
     pub rank: Option<Rank>,
     /// The server, by the first of the URI variables that is set.
     pub server: Option<ServerUri>,
+    /// Whether that server uses this library: [`SERVER_VARIABLE`] has its address.
+    pub server_is_ours: bool,
     /// The encoder that the URI variable implies.
     pub module: Module,
     /// `PMIX_BFROP_BUFFER_TYPE`.
@@ -123,6 +125,7 @@ impl Environment {
             return Err(Status::ERR_DATA_VALUE_NOT_FOUND);
         }
         let variable = URI_VARIABLES.iter().find_map(|variable| Some((lookup(variable.0)?, variable)));
+        let server_is_ours = variable.as_ref().is_some_and(|(uri, _)| lookup(SERVER_VARIABLE).as_ref() == Some(uri));
         let (server, module, implied) = match variable {
             Some((uri, (_, module, implied))) => {
                 (Some(parse_uri(uri.as_bytes()).ok_or(Status::ERR_BAD_PARAM)?), *module, *implied)
@@ -136,6 +139,7 @@ impl Environment {
             nspace,
             rank,
             server,
+            server_is_ours,
             module,
             buffer: if described { BufferType::Described } else { BufferType::NonDescribed },
             server_version: text("PMIX_VERSION").unwrap_or_else(|| implied.into()),
@@ -164,7 +168,8 @@ impl Environment {
         let is_named = |variable: &str| names.split(|byte| *byte == b':').any(|name| name == variable.as_bytes());
         let variable = URI_VARIABLES.iter().find(|(name, ..)| is_named(name)).unwrap_or(&URI_VARIABLES[0]);
         let server = parse_uri(uri).ok_or(Status::ERR_BAD_PARAM)?;
-        Ok(Environment { server: Some(server), module: variable.1, server_version: variable.2.into(), ..self })
+        let (module, server_version) = (variable.1, variable.2.into());
+        Ok(Environment { server: Some(server), server_is_ours: false, module, server_version, ..self })
     }
 
     /// The process that this environment names.
@@ -256,6 +261,17 @@ mod tests {
             assert_eq!(server.to_string(), uri);
             assert_eq!(env.proc().to_string(), "prte.job@1:3");
         }
+    }
+
+    #[test]
+    fn a_server_is_ours_if_the_variable_that_others_do_not_set_has_its_address() {
+        let (uri, outer) = ("prte.host.5;tcp4://127.0.0.1:4711", "outer.0;tcp4://127.0.0.1:4712");
+        for (named, is_ours) in [(Some(uri), true), (Some(outer), false), (None, false)] {
+            let mut variables = vec![("PMIX_SERVER_URI41", uri)];
+            variables.extend(named.map(|named| (SERVER_VARIABLE, named)));
+            assert_eq!(environment(&variables).unwrap().server_is_ours, is_ours, "{named:?}");
+        }
+        assert!(!environment(&[(SERVER_VARIABLE, uri)]).unwrap().server_is_ours);
     }
 
     #[test]

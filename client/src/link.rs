@@ -53,11 +53,12 @@ pub trait Link: Send + Sync {
         Err(Status::ERR_NOT_SUPPORTED)
     }
 
-    /// Runs `task` on the callback thread, after the tasks that are already queued and never inside this call. Once the link is closed,
-    /// another thread runs it.
+    /// Runs `task` on the callback thread, after the tasks that are already queued and never inside this call. Once the link is closed, a
+    /// thread of its own runs it, in no order with others: a call that another thread's finalize has overtaken still owes its callback.
     fn defer(&self, task: Task);
 
-    /// Runs the callback `task` once the call that requested it is over. Called on the callback thread.
+    /// Runs the callback `task` once the call that requested it is over. Called on the callback thread, or where a host answers its own
+    /// spawn.
     fn after(&self, returned: Returned, task: Task) {
         // Waiting here cannot deadlock: if the call waits for a reply, it drives the connection itself.
         returned.wait();
@@ -75,6 +76,12 @@ pub trait Link: Send + Sync {
         false
     }
 
+    /// Whether a Get with `PMIX_IMMEDIATE` waits at the server for a neighbour's first commit: the server uses this library, as it has
+    /// proved or as the environment says.
+    fn awaits_commits(&self) -> bool {
+        self.is_ours()
+    }
+
     /// Whether there is a server at the other end.
     fn has_server(&self) -> bool {
         true
@@ -85,7 +92,8 @@ pub trait Link: Send + Sync {
         Vec::new()
     }
 
-    /// Ends the link: requests under way are answered `ERR_LOST_CONNECTION`, later ones `ERR_UNREACH`.
+    /// Ends the link: requests under way are answered `ERR_LOST_CONNECTION`, later ones `ERR_UNREACH`. Callbacks that are due run on the
+    /// calling thread.
     fn close(&self);
 
     /// As [`Link::close`]; returns the callbacks that are due and have no thread any more.

@@ -28,7 +28,7 @@ pub struct ReplyCache {
     namespaces: RwLock<HashMap<Nspace, Namespace>>,
     /// The number of times that values of ranks were dropped.
     fences: RwLock<u64>,
-    /// The ranks of the own job from which values have come, or whose first commit a Get has awaited.
+    /// The ranks of the own job and node from which values have come, or whose first commit a Get has awaited.
     heard_of: Mutex<HashSet<Rank>>,
 }
 
@@ -74,9 +74,12 @@ impl ReplyCache {
         self.fences.read()
     }
 
-    /// Notes that no Get need await this rank's first commit any more.
+    /// Notes that no Get need await this rank's first commit any more. Without memory for that a later Get asks once more.
     pub fn hear_of(&self, rank: Rank) {
-        self.heard_of.lock().insert(rank);
+        let mut heard_of = self.heard_of.lock();
+        if heard_of.try_reserve(1).is_ok() {
+            heard_of.insert(rank);
+        }
     }
 
     /// Whether no Get need await this rank's first commit.

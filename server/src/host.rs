@@ -212,7 +212,8 @@ pub trait Host: Send + Sync {
     }
 
     /// `source` has input for `targets`; empty input is its end. The answer `ERR_IOF_XOFF` accepts the input and pauses
-    /// further input, until [`Server::control_input`](crate::Server::control_input) resumes it.
+    /// further input, until [`Server::control_input`](crate::Server::control_input) resumes it. Peers before release 7.0, which know no
+    /// pause, get their reply then.
     fn push_stdin(
         &self,
         source: &Proc,

@@ -152,11 +152,15 @@ impl SharedState {
     /// may need, or a thread of the host that answers a spawn.
     pub fn after(&self, returned: Returned, task: Task) {
         if returned.is_over_soon() {
-            task();
-        } else {
-            self.held.lock().push((returned, task));
-            self.wake();
+            return task();
         }
+        if self.engine.lock().is_ended() {
+            // Nobody looks at held callbacks any more, and no operation is pending: the call returns soon.
+            returned.wait();
+            return task();
+        }
+        self.held.lock().push((returned, task));
+        self.wake();
     }
 
     /// Runs the callbacks whose calls have returned; returns whether others are left.

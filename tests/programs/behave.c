@@ -14,6 +14,7 @@
  *                    servers derive themselves
  *   miss             requests missing keys of ranks that have committed nothing yet
  *   early            requests keys of ranks that commit a little later
+ *   late             requests a key of ranks that commit after the answer
  *   unpublish        unpublishes without naming keys
  *   node             fences with the ranks of the node, and sends them an event; with our library only these receive it
  *   leave            the last rank ends after a connect; the others wait for it in every kind of call
@@ -440,6 +441,38 @@ static void early(void)
     fence(NULL, 0, true);
 }
 
+/* As `early`, but the others commit when rank 0 has its answers. */
+static void late(void)
+{
+    if (me.rank == 0) {
+        infos_t immediate = { 0 };
+        add(&immediate, PMIX_IMMEDIATE, value_bool(true));
+        put_and_commit("t.key", 0);
+        for (pmix_rank_t rank = 1; rank < job_size; rank++) {
+            pmix_proc_t proc = proc_of(me.nspace, rank);
+            pmix_value_t *value = NULL;
+            pmix_status_t status = PMIx_Get(&proc, "t.key", immediate.items, immediate.count, &value);
+            check(status == PMIX_ERR_NOT_FOUND, "t.key of %u before its commit: %s", rank, PMIx_Error_string(status));
+        }
+        free_infos(&immediate);
+        announce("t.answered");
+    } else {
+        await("t.answered");
+        put_and_commit("t.key", me.rank);
+    }
+    fence(NULL, 0, true);
+    for (pmix_rank_t rank = 0; rank < job_size; rank++) {
+        pmix_proc_t proc = proc_of(me.nspace, rank);
+        pmix_value_t *value = NULL;
+        pmix_status_t status = PMIx_Get(&proc, "t.key", NULL, 0, &value);
+        check(status == PMIX_SUCCESS && value->type == PMIX_UINT32 && value->data.uint32 == rank, "t.key of %u: %s", rank,
+              PMIx_Error_string(status));
+        if (status == PMIX_SUCCESS) {
+            PMIX_VALUE_RELEASE(value);
+        }
+    }
+}
+
 static void unpublish(void)
 {
     char key[64];
@@ -672,6 +705,8 @@ int main(int argc, char **argv)
         miss();
     } else if (strcmp(kind, "early") == 0) {
         early();
+    } else if (strcmp(kind, "late") == 0) {
+        late();
     } else if (strcmp(kind, "unpublish") == 0) {
         unpublish();
     } else if (strcmp(kind, "node") == 0) {

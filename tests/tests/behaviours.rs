@@ -330,6 +330,12 @@ fn immediate_gets_of_a_rank_that_has_committed_await_the_first_commits_of_its_ne
     }
 }
 
+/// Not in the table: those Gets end, though the neighbours wait for their end. Later ones find what is put then.
+#[test]
+fn immediate_gets_end_though_no_neighbour_commits() {
+    in_pairs(&Pair::all(), "-n 2", "late", 2, |_| ());
+}
+
 /// Not in the table: ranks name all ranks of their node at once.
 #[test]
 fn ranks_of_a_node_fence_and_tell_each_other() {

@@ -19,7 +19,9 @@ impl Contender {
     pub fn new(name: String, directory: PathBuf, is_ours: bool) -> Result<Contender, Failure> {
         // All versions of it read this variable, and no other library does.
         let marker = b"PMIX_DSTORE_SHM";
-        let is_quick = fs::read(directory.join("libpmix.so"))?.windows(marker.len()).any(|bytes| bytes == marker);
+        let library = directory.join("libpmix.so");
+        let content = fs::read(&library).map_err(|error| format!("{}: {error}", library.display()))?;
+        let is_quick = content.windows(marker.len()).any(|bytes| bytes == marker);
         Ok(Contender { name, directory, is_ours, is_quick })
     }
 }

@@ -100,6 +100,10 @@ impl Link for Joinable {
         self.in_use().is_ours()
     }
 
+    fn awaits_commits(&self) -> bool {
+        self.in_use().awaits_commits()
+    }
+
     fn has_server(&self) -> bool {
         self.in_use().has_server()
     }
@@ -127,6 +131,7 @@ mod tests {
     fn an_introduction_that_fails_is_made_again() {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let channel = Channel {
+            awaits_commits: true,
             mux: Mux::new(ours.into(), 0, Arc::new(|_| ())).unwrap(),
             dialect: Dialect::plain(Module::V41),
             version: Version::OURS,

@@ -38,6 +38,7 @@ pub struct Channel {
     dialect: Dialect,
     version: Version,
     is_ours: bool,
+    awaits_commits: bool,
 }
 
 impl Channel {
@@ -82,6 +83,7 @@ impl Channel {
             dialect: hello.dialect(version),
             version,
             is_ours,
+            awaits_commits: is_ours || env.server_is_ours,
         })
     }
 }
@@ -134,7 +136,9 @@ impl Reached {
         // Tools have no index.
         let mux = Mux::new(socket, -1, Arc::clone(sink))?;
         let is_ours = hello.psec == OUR_SECURITY;
-        Ok((Channel { mux, dialect: hello.dialect(version), version, is_ours }, reply))
+        // A tool is no neighbour of ranks.
+        let awaits_commits = true;
+        Ok((Channel { mux, dialect: hello.dialect(version), version, is_ours, awaits_commits }, reply))
     }
 }
 
@@ -202,6 +206,10 @@ impl Link for Channel {
 
     fn is_ours(&self) -> bool {
         self.is_ours
+    }
+
+    fn awaits_commits(&self) -> bool {
+        self.awaits_commits
     }
 
     fn close(&self) {

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -19,6 +20,9 @@ use pmix_wire::{FlowControl, Request};
 
 /// The most bytes that one request sends.
 const PIECE: usize = 8192;
+
+/// The first and the longest delay of input to a stock server that wants no more for now. See [`Collector::delay`].
+const DELAYS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(128));
 
 /// The state of input forwarding in this process.
 #[derive(Default)]
@@ -127,6 +131,14 @@ impl Collector {
         }
     }
 
+    /// Waits before the next piece, unless stopped: each time twice as long, up to a limit.
+    fn delay(&self, delay: &mut Duration) {
+        let mut flow = self.flow.lock();
+        let until = Instant::now() + *delay;
+        while !self.is_stopped() && !self.changed.wait_until(&mut flow, until).timed_out() {}
+        *delay = (*delay * 2).min(DELAYS.1);
+    }
+
     fn is_stopped(&self) -> bool {
         self.is_stopped.load(Ordering::Acquire)
     }
@@ -190,6 +202,7 @@ impl Inner {
         targets: &[Proc],
         directives: &[Info],
     ) {
+        let mut delay = DELAYS.0;
         while let Ok(Some(piece)) = collector.read(input) {
             let is_end = piece.is_empty();
             let resumed = collector.flow.lock().resumed;
@@ -198,13 +211,16 @@ impl Inner {
             });
             let taken = request.and_then(|request| self.link.request_wait(request.into(), None));
             match taken.and_then(|reply| done(self, self.decode(&reply)?)) {
-                Ok(()) => {}
-                // The piece was accepted. Our server resumes input later. A stock one resumes that of clients alone which announce
-                // release 7 or later, as this library does not: a pause would last for ever.
-                Err(Status::ERR_IOF_XOFF) => {
+                Ok(()) => delay = DELAYS.0,
+                // The piece was accepted. Our server resumes input later.
+                Err(Status::ERR_IOF_XOFF) if self.link.is_ours() => {
                     let mut flow = collector.flow.lock();
-                    flow.is_paused = self.link.is_ours() && flow.resumed == resumed;
+                    flow.is_paused = flow.resumed == resumed;
                 }
+                // A stock server resumes only clients that announce release 7 or later, as this library does not: a pause would last
+                // for ever. Without a delay the host would have to hold all that comes.
+                Err(Status::ERR_IOF_XOFF) if !is_end => collector.delay(&mut delay),
+                Err(Status::ERR_IOF_XOFF) => {}
                 // The server or the host refuses input.
                 Err(_) => break,
             }
@@ -222,7 +238,6 @@ impl Inner {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
-    use std::time::Duration;
 
     use pmix_wire::Version;
 

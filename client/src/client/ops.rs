@@ -107,17 +107,19 @@ impl Client {
         };
         self.inner.ask(Request::Spawn { infos, apps }, timeout, move |inner, reply: SpawnReply| {
             let started = outcome(reply.status).and_then(|()| reply.nspace.ok_or(Status::ERR_NOT_FOUND));
-            let learned = match &started {
-                Ok(nspace) if !reply.kvals.is_empty() => inner.learn(nspace.clone(), reply.kvals),
-                _ => Ok(()),
-            };
+            if let Ok(nspace) = &started
+                && !reply.kvals.is_empty()
+            {
+                // The job runs, whether its data are kept here or not: what is missing is asked for when it is wanted.
+                let _ = inner.learn(nspace.clone(), reply.kvals);
+            }
             if let Some(mut spawning) = spawning {
                 started.iter().for_each(|nspace| spawning.name(nspace, &format));
                 // Writes output that was held back; it may be marked with the job's data. This may be a thread of the host, which must
                 // not wait for a full pipe.
                 inner.link.defer(Box::new(move || drop(spawning)));
             }
-            learned.and(started)
+            started
         })
     }
 

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use pmix_dstore::model::{Info, Result, Status, Value, keys};
+use pmix_dstore::model::{Info, Proc, Rank, Result, Status, Value, keys};
 use pmix_wire::Version;
 use pmix_wire::reply::GetReply;
 
@@ -28,7 +28,7 @@ impl Inner {
         let flags = GetOptions::from_infos(&remote.infos).flags;
         let is_asked_so =
             flags.immediate() && !flags.bypass_cache() && remote.key.as_ref().is_some_and(|key| !key.is_reserved());
-        if !is_asked_so || self.link.is_ours() || self.link.server_version() < KEEPS_GETS_WITHOUT_KEY {
+        if !is_asked_so || self.link.awaits_commits() || self.link.server_version() < KEEPS_GETS_WITHOUT_KEY {
             return false;
         }
         let is_not_found =
@@ -42,16 +42,30 @@ impl Inner {
         let rank = remote.rank;
         self.kind() == ClientKind::Launched
             && self.local.is_own(remote.nspace.as_bytes())
-            && rank != self.me.rank
             && !self.local.reply_cache.has_heard_of(rank)
-            && self.local.job.as_ref().is_some_and(|job| is_neighbour(job, rank, self.me.rank, self.local.hostname()))
+            && self.is_neighbour(rank)
             && self.puts.lock().has_committed
+    }
+
+    fn is_neighbour(&self, rank: Rank) -> bool {
+        rank != self.me.rank
+            && self.local.job.as_ref().is_some_and(|job| is_neighbour(job, rank, self.me.rank, self.local.hostname()))
+    }
+
+    /// Notes that values of this rank have come.
+    pub(super) fn note_first_values(&self, proc: &Proc) {
+        let is_own = self.local.is_own(proc.nspace.as_bytes());
+        if is_own && !self.link.awaits_commits() && self.is_neighbour(proc.rank) {
+            self.local.reply_cache.hear_of(proc.rank);
+        }
     }
 
     /// Asks for all values of the rank, which a stock server keeps until the rank's first commit, and answers the Get from these. The
     /// program's own deadline holds for both requests.
     pub(super) fn get_after_commit(&self, remote: &RemoteGet, until: Option<Instant>, take: Deliver<'_>) -> Result<()> {
-        let infos = vec![Info::new(keys::TIMEOUT, Value::Int(WAIT.as_secs() as i32))];
+        let is_kept = |info: &&Info| !info.key.is(keys::IMMEDIATE) && !info.key.is(keys::TIMEOUT);
+        let mut infos: Vec<Info> = remote.infos.iter().filter(is_kept).cloned().collect();
+        infos.push(Info::new(keys::TIMEOUT, Value::Int(WAIT.as_secs() as i32)));
         let payload = remote.payload_with(self, None, infos)?;
         let until = [until, deadline(Some(WAIT))].into_iter().flatten().min();
         let reply = self.link.request_wait(payload.into(), until);

@@ -199,9 +199,7 @@ impl Inner {
 
     /// Caches the server's values of a rank. On `NOMEM` they are not cached; a later Get asks again.
     fn keep_rank(&self, remote: &RemoteGet, proc: &Proc, kvals: Vec<Kval>) {
-        if self.local.is_own(proc.nspace.as_bytes()) && !self.link.is_ours() {
-            self.local.reply_cache.hear_of(proc.rank);
-        }
+        self.note_first_values(proc);
         let fences = self.local.reply_cache.fences();
         // Another thread may have completed a fence since this request was sent. Then the reply may be older than
         // values from the fence, and must not hide them.

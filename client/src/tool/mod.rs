@@ -457,6 +457,8 @@ impl Link for Servers {
 
     /// The current server may have got its finalize from the client already.
     fn close(&self) {
+        // First of all: callbacks that run below may make calls, whose own callbacks must not wait for a thread of this link.
+        self.offline.close();
         let (all, none_in_use) = {
             let links = self.links.lock();
             (links.all.clone(), links.none_in_use)
@@ -470,7 +472,6 @@ impl Link for Servers {
             link.close();
         }
         *self.links.lock() = Links::default();
-        self.offline.close();
     }
 }
 

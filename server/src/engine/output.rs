@@ -184,8 +184,19 @@ impl Engine {
         let source = peer.proc.clone();
         let mut infos = infos;
         sign(&mut infos, peer.user);
-        let shape = if peer.controls_input { Shape::Status } else { Shape::Input };
+        let shape = if peer.controls_input { Shape::Status } else { Shape::Input { resumed: peer.resumed } };
         self.upcall(Continuation::Reply(id, tag, shape), Upcall::PushStdin { source, targets, infos, data });
+    }
+
+    /// The host has accepted input of a peer that cannot be paused, and wants no more for now: the reply waits, since the peer sends its
+    /// next piece after it. The host may have resumed input meanwhile.
+    pub(super) fn accept_paused_input(&mut self, id: PeerId, tag: u32, resumed: u64) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        if peer.resumed == resumed {
+            peer.held_input.push(tag);
+        } else {
+            self.reply_status(id, tag, Status::SUCCESS);
+        }
     }
 
     /// Takes out of what a gateway's host logs the texts for the output streams: they are output of the process that they come from.
@@ -325,7 +336,7 @@ impl Engine {
     }
 
     /// The reply to a tool that has spawned a job which is known here. It has the job's data: the tool names hosts and process numbers
-    /// beside the output. `None` if there is no memory for them.
+    /// beside the output. `None` if they do not fit into memory or one message.
     fn reply_with_job(&self, id: PeerId, nspace: &Nspace) -> Option<Vec<u8>> {
         let peer = self.peers.get(&id).filter(|peer| id != PeerId::OWN && peer.is_tool)?;
         let state = self.nspaces.get(nspace)?;
@@ -338,7 +349,7 @@ impl Engine {
         };
         // A tool does without the ranks' values if the job is too large for one message.
         let whole = write(true).ok().filter(|reply| reply.len() <= MESSAGE_LEN_MAX);
-        whole.or_else(|| write(false).ok())
+        whole.or_else(|| write(false).ok().filter(|reply| reply.len() <= MESSAGE_LEN_MAX))
     }
 
     /// The host keeps the number of a process for itself. Tools are told it with the job that they have spawned.
@@ -368,26 +379,31 @@ impl Engine {
         receivers
     }
 
-    /// Flow control of input: forwards the host's pause or resume to every client concerned that has pushed input and knows the message.
-    /// The server's own process gets it at once, through `own`.
+    /// Flow control of input: forwards the host's pause or resume to every client concerned that has pushed input and knows the message;
+    /// the others get the replies that wait for a resume. The server's own process gets it at once, through `own`.
     pub fn control_input(&mut self, control: &FlowControl, own: impl FnOnce(&FlowControl)) -> Status {
         if control.channel & STDIN == 0 {
             return Status::ERR_NOT_SUPPORTED;
         }
-        let is_told = |peer: &Peer| {
-            peer.has_pushed
-                && peer.controls_input
-                && peer.admitted
-                && !peer.finalized
-                && is_meant(&control.source, &peer.proc)
-        };
-        let told: Vec<PeerId> = self.peers.iter().filter(|(_, peer)| is_told(peer)).map(|(id, _)| *id).collect();
+        let is_concerned =
+            |peer: &Peer| peer.has_pushed && peer.admitted && !peer.finalized && is_meant(&control.source, &peer.proc);
+        let concerned = self.peers.iter_mut().filter(|(_, peer)| is_concerned(peer));
+        let (mut told, mut accepted) = (Vec::new(), Vec::new());
+        for (id, peer) in concerned {
+            if peer.controls_input {
+                told.push(*id);
+            } else if !control.is_off {
+                peer.resumed += 1;
+                accepted.extend(peer.held_input.drain(..).map(|tag| (*id, tag)));
+            }
+        }
         if told.contains(&PeerId::OWN) {
             own(control);
         }
         for id in told.into_iter().filter(|id| *id != PeerId::OWN) {
             self.send(id, TAG_FLOW_CONTROL, |dialect, version| control.encode(dialect, version));
         }
+        accepted.into_iter().for_each(|(id, tag)| self.reply_status(id, tag, Status::SUCCESS));
         Status::SUCCESS
     }
 }

@@ -96,6 +96,10 @@ pub(crate) struct Peer {
     pub controls_input: bool,
     /// It has had input for others.
     pub has_pushed: bool,
+    /// How often the host has resumed its input.
+    pub resumed: u64,
+    /// Requests with input whose replies wait until the host resumes input.
+    pub held_input: Vec<u32>,
     /// Its unanswered requests.
     pub(super) unanswered: Unanswered,
 }
@@ -120,6 +124,8 @@ impl Peer {
             gets_deletions: false,
             controls_input: true,
             has_pushed: false,
+            resumed: 0,
+            held_input: Vec::new(),
             unanswered: Unanswered::default(),
         }
     }
@@ -143,6 +149,8 @@ impl Peer {
             gets_deletions: is_ours || hello.flag == PeerKind::Client as u8 && hello.release().deletes_keys(),
             controls_input: is_ours || hello.release().controls_input(),
             has_pushed: false,
+            resumed: 0,
+            held_input: Vec::new(),
             unanswered: Unanswered::default(),
         }
     }

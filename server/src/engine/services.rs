@@ -26,8 +26,9 @@ pub(super) enum Shape {
     Status,
     /// A bare status; a host without support for events is no failure.
     Notify,
-    /// A bare status; a pause, in which input was accepted, is success.
-    Input,
+    /// A bare status. A pause, in which input was accepted, is success once the host resumes input; `resumed` is how often it had done so
+    /// when the input came.
+    Input { resumed: u64 },
     /// Status and infos.
     Infos,
     /// Status and published values.
@@ -179,10 +180,11 @@ impl Engine {
 
     /// Replies to a request with the host's answer.
     pub(super) fn reply_answer(&mut self, id: PeerId, tag: u32, shape: Shape, answer: UpcallResult) {
+        if let (Status::ERR_IOF_XOFF, Shape::Input { resumed }) = (answer.status(), shape) {
+            return self.accept_paused_input(id, tag, resumed);
+        }
         let status = match (answer.status(), shape) {
-            (Status::OPERATION_SUCCEEDED, _)
-            | (Status::ERR_NOT_SUPPORTED, Shape::Notify)
-            | (Status::ERR_IOF_XOFF, Shape::Input) => Status::SUCCESS,
+            (Status::OPERATION_SUCCEEDED, _) | (Status::ERR_NOT_SUPPORTED, Shape::Notify) => Status::SUCCESS,
             (status, _) => status,
         };
         self.send(id, tag, |dialect, version| match (shape, answer) {

@@ -80,7 +80,10 @@ impl Server {
 
     /// Notes the number of a process that the host stores for itself (`PMIx_Store_internal`): tools show it beside output.
     pub fn note_pid(&self, proc: &Proc, pid: i32) {
-        self.shared.engine.lock().note_pid(proc, pid);
+        // A forked child has a copy of the lock, which may be held for ever.
+        if self.is_of_this_process() && !self.shared.is_stopped() {
+            self.shared.engine.lock().note_pid(proc, pid);
+        }
     }
 
     /// Flow control: pauses or resumes the clients that push input, or one of them.
