@@ -192,8 +192,9 @@ pub fn wire_up(results: &mut Results, sizes: &Sizes, round: usize) -> Result<(),
         (benchmark_program("wire", &[]), benchmark_program("idle", &[]), benchmark_program("idle", &["-DLINKED"]));
     let count = results.contenders.len();
     for &clients in sizes.wire_up {
-        // For idle processes and for ranks: the time until they are ready, and the processor time of all.
-        let mut all = vec![[const { Vec::new() }; 4]; count];
+        // For idle processes and for ranks: the time until they are ready, and the processor time of all. In the end, for ranks, that of
+        // the server's own threads.
+        let mut all = vec![[const { Vec::new() }; 5]; count];
         for repeat in 0..sizes.repeats {
             for turn in 0..count {
                 let which = (round + repeat + turn) % count;
@@ -202,13 +203,20 @@ pub fn wire_up(results: &mut Results, sizes: &Sizes, round: usize) -> Result<(),
                     let said = host(library, &format!("--clients {clients}"), program, "")?;
                     all[which][at].push(slowest(&said, 1));
                     all[which][at + 1].push(of_host(&said, "processor")? / f64::from(clients));
+                    if at == 2 {
+                        all[which][4].push(of_host(&said, "served")? / f64::from(clients));
+                    }
                 }
             }
         }
         for (which, all) in all.iter().enumerate() {
-            let [idle, idle_spent, ready, spent] = all.each_ref().map(|values| median(values));
+            let [idle, idle_spent, ready, spent, served] = all.each_ref().map(|values| median(values));
             let name = |what| format!("{clients} ranks, {what}");
-            let beyond = [("until the last is ready", ready - idle), ("CPU time of a rank", spent - idle_spent)];
+            let beyond = [
+                ("until the last is ready", ready - idle),
+                ("CPU time of a rank", spent - idle_spent),
+                ("CPU time of the server's threads for a rank", served),
+            ];
             for (what, figure) in beyond {
                 results.add(which, ("wire-up, net of fork and exec", name(what), "ms", figure));
             }

@@ -8,6 +8,7 @@ use pmix_wire::{ClientReply, Hello, PeerKind};
 use super::apart::sign;
 use super::limits::CONNECTIONS_MAX;
 use super::peer::{Peer, PeerId, Transport};
+use super::standing;
 use super::{Continuation, Engine, LOSS_DELAY, Output};
 use crate::access::User;
 use crate::journal::Reason;
@@ -25,8 +26,9 @@ impl Engine {
                 let nspace = self.nspaces.get_mut(&proc.nspace);
                 let Some(client) = nspace.and_then(|state| state.clients.get_mut(&proc.rank)) else { return };
                 client.connections.insert(peer);
-                client.has_connected = true;
-                self.standings.clear();
+                if !std::mem::replace(&mut client.has_connected, true) {
+                    standing::note_arrival(&mut self.standings, client.uid);
+                }
                 let object = client.object;
                 let user = match transport {
                     Transport::Unix { uid, gid, .. } => User { uid, gid: Some(gid) },

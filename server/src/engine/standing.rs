@@ -1,5 +1,7 @@
 //! The standing of a user at this server: whether its connections are admitted, and how many are still expected.
 
+use std::collections::HashMap;
+
 use super::Engine;
 
 /// A user's standing.
@@ -14,6 +16,14 @@ pub(crate) enum Standing {
     Stranger,
     /// Has none, and is not admitted.
     Nobody,
+}
+
+/// A registered process of this user has connected for the first time. All ranks of a node do, and for each new connection a standing is
+/// looked up: counting all processes again each time would take the square of their number.
+pub(super) fn note_arrival(standings: &mut HashMap<u32, Standing>, uid: u32) {
+    if let Some(Standing::Member { expected }) = standings.get_mut(&uid) {
+        *expected = expected.saturating_sub(1);
+    }
 }
 
 impl Engine {
@@ -32,6 +42,7 @@ impl Engine {
             };
         };
         if let Some(standing) = self.standings.get(&uid) {
+            debug_assert_eq!(*standing, self.count_standing(uid));
             return *standing;
         }
         let standing = self.count_standing(uid);
