@@ -103,7 +103,7 @@ test-apps: $(if $(ROOT),deps-test,deps-apps) build
 # The directory is made by debootstrap where it is not there; RELEASE is Debian 13 where it is not named.
 .PHONY: test-openmpi5
 test-openmpi5: deps-test build
-	tests/openmpi5/root.sh $(or $(ROOT),$(error ROOT names the directory)) $(or $(RELEASE),trixie) libpmix-bin
+	tests/openmpi5/root.sh $(or $(ROOT),$(error ROOT names the directory)) $(or $(RELEASE),trixie) libpmix-bin iproute2
 	$(call tested,PMIX_TEST_OPENMPI$(if $(filter sid,$(RELEASE)),6,5)=$(abspath $(ROOT)) $(CARGO) test -p pmix-tests --test 'openmpi5*')
 
 # Test programs are built here and run there: cargo starts each by the runner. Slurm's plugin of Debian 13 is a part of slurm-wlm.
