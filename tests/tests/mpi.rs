@@ -55,6 +55,26 @@ fn bound_ranks() {
     assert_ring(&ended, 3, &[(Library::ours(), 3)]);
 }
 
+/// How many files below `/sys` the ranks of a job open.
+fn looks_at_the_machine(size: usize, library: Library) -> usize {
+    let traces = tempfile::tempdir().expect("a temporary directory");
+    let run = Run::new(pmixrun(), library).args(&format!("-n {size} strace -ff -e trace=openat -o"));
+    let ended = run.arg(traces.path().join("of")).arg(program("ring")).succeed();
+    assert_ring(&ended, size, &[]);
+    let files = fs::read_dir(traces.path()).expect("strace has written");
+    let texts = files.map(|file| fs::read_to_string(file.expect("a trace").path()).expect("a trace is text"));
+    texts.map(|text| text.lines().filter(|line| line.contains("\"/sys/")).count()).sum()
+}
+
+/// One rank alone gets no topology from the launcher and discovers the machine itself: it is the measure.
+#[test]
+fn ranks_have_the_topology_from_the_launcher() {
+    for library in [Library::ours(), Library::Stock] {
+        let (alone, four) = (looks_at_the_machine(1, library), looks_at_the_machine(4, library));
+        assert!(four < alone, "{library:?}: one rank opens {alone} files below /sys, four ranks open {four}");
+    }
+}
+
 #[test]
 fn ranks_on_the_stock_library() {
     for size in [1, 4] {

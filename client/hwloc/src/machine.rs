@@ -1,6 +1,6 @@
 //! The machine's processors, and those that a process may use.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CString, c_int, c_void};
 use std::io;
 
 use pmix_dstore::model::{Result, Status};
@@ -44,20 +44,30 @@ impl Kind {
 /// `HWLOC_TYPE_DEPTH_NUMANODE`: the level of memory nodes, outside the tree.
 pub const MEMORY: c_int = -3;
 
-/// The machine's processors, without its devices.
+/// The machine's processors, with or without its devices.
 pub struct Machine {
     hwloc: &'static Hwloc,
     topology: *mut c_void,
 }
 
 impl Machine {
-    /// Discovers the machine. hwloc's variables `HWLOC_XMLFILE` and `HWLOC_SYNTHETIC` replace the discovery.
+    /// Discovers the machine. Devices take most of the time. hwloc's variables `HWLOC_XMLFILE` and `HWLOC_SYNTHETIC` replace the
+    /// discovery.
     ///
     /// # Errors
     /// `NOT_SUPPORTED` if hwloc cannot be loaded, or its discovery fails.
-    pub fn look() -> Result<Machine> {
+    pub fn look(has_devices: bool) -> Result<Machine> {
         let hwloc = Hwloc::get()?;
-        Ok(Machine { hwloc, topology: hwloc.load(None, false)? })
+        Ok(Machine { hwloc, topology: hwloc.load(None, has_devices)? })
+    }
+
+    /// The machine as XML, in the form of hwloc 2.
+    ///
+    /// # Errors
+    /// `NOT_SUPPORTED` if hwloc fails.
+    pub fn xml(&self) -> Result<CString> {
+        // SAFETY: the topology is hwloc's and lives as long as `self`.
+        unsafe { self.hwloc.xml(self.topology, false) }
     }
 
     /// The processors of each object of a kind, in hwloc's order; empty if the machine has no object of the kind.
@@ -122,7 +132,7 @@ mod tests {
 
     #[test]
     fn machine_agrees_with_hwlocality() {
-        let (ours, theirs) = (Machine::look().unwrap(), Topology::new().unwrap());
+        let (ours, theirs) = (Machine::look(false).unwrap(), Topology::new().unwrap());
         for (kind, other) in [
             (Kind::Package, ObjectType::Package),
             (Kind::MemoryNode, ObjectType::NUMANode),

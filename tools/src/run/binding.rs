@@ -1,5 +1,6 @@
 //! The binding of ranks to the node's cores.
 
+use std::ffi::CString;
 use std::fmt::Write;
 
 use nix::unistd::{Pid, getpid};
@@ -19,6 +20,10 @@ const LEVELS: [(Kind, &str); 7] = [
     (Kind::Processor, "HT"),
 ];
 
+/// From this many ranks on they get the node's topology as XML: MPI libraries discover it in each rank otherwise. For fewer ranks, the
+/// discovery of devices, which only the ranks need, would delay the start by as much as it saves.
+const SHARING_RANKS: u32 = 4;
+
 /// Numbers of processors, ascending.
 type Set = Vec<u32>;
 
@@ -29,20 +34,30 @@ pub(super) struct Binding {
     slots: u32,
     /// Cores in the order in which ranks are bound to them; empty if ranks are not bound.
     cores: Vec<Set>,
+    /// The node's topology with its devices as XML, if ranks get it.
+    topology: Option<CString>,
 }
 
 impl Binding {
-    /// Discovers the node's processors.
-    pub fn new(bind_to: BindTo) -> Result<Binding, String> {
+    /// Discovers the node's processors, for this many ranks.
+    pub fn new(bind_to: BindTo, ranks: u32) -> Result<Binding, String> {
         let unread = |status: Status| format!("the node's topology cannot be read by libhwloc.so.15: {status}");
-        let machine = Machine::look().map_err(unread)?;
+        let is_shared = ranks >= SHARING_RANKS;
+        let machine = Machine::look(is_shared).map_err(unread)?;
+        // Without it each rank makes its own discovery.
+        let topology = if is_shared { machine.xml().ok() } else { None };
         let objects = LEVELS.map(|(kind, _)| machine.processors_by(kind));
         let slots = u32::try_from(machine.processors_by(Kind::Processor).len()).unwrap_or(u32::MAX);
         let cores = match bind_to {
             BindTo::None => Vec::new(),
             BindTo::Core => own_cores(machine.processors_by(Kind::Core))?,
         };
-        Ok(Binding { objects, slots, cores })
+        Ok(Binding { objects, slots, cores, topology })
+    }
+
+    /// The node's topology for the ranks, as XML of hwloc 2.
+    pub fn topology(&self) -> Option<&CString> {
+        self.topology.as_ref()
     }
 
     /// The number of the node's processing units, which is the number of ranks that need not share one.
@@ -135,10 +150,10 @@ mod tests {
 
     #[test]
     fn ranks_go_round_the_cores() {
-        let binding = Binding::new(BindTo::Core).unwrap();
+        let binding = Binding::new(BindTo::Core, 1).unwrap();
         let count = binding.cores.len() as u32;
         assert_eq!(binding.cpuset_list(0), binding.cpuset_list(count));
         assert!(binding.locality(0).is_some_and(|text| text.contains("CR")));
-        assert_eq!(Binding::new(BindTo::None).unwrap().cpuset_list(0), None);
+        assert_eq!(Binding::new(BindTo::None, 1).unwrap().cpuset_list(0), None);
     }
 }

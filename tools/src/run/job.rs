@@ -72,26 +72,27 @@ impl Job {
             BindTo::Core => "core",
         };
         let ranks = format!("0-{}", args.ranks - 1);
-        array(
-            keys::JOB_INFO_ARRAY,
-            vec![
-                info(keys::SERVER_NSPACE, Value::string(self.server.nspace.as_bytes())),
-                info(keys::SERVER_RANK, Value::Rank(self.server.rank)),
-                info(keys::NSPACE, Value::string(self.nspace.as_bytes())),
-                info(keys::JOBID, Value::string(self.nspace.as_bytes())),
-                info(keys::JOB_SIZE, Value::Uint32(args.ranks)),
-                info(keys::MAX_PROCS, Value::Uint32(args.ranks)),
-                info(keys::NUM_SLOTS, Value::Uint32(binding.slots())),
-                info(keys::NPROC_OFFSET, Value::Uint32(0)),
-                info(keys::JOB_NUM_APPS, Value::Uint32(1)),
-                info(keys::NODE_MAP, Value::string(&self.hostname)),
-                info(keys::PROC_MAP, Value::string(if args.ranks == 1 { "0".into() } else { ranks })),
-                info(keys::MAPBY, Value::string("slot")),
-                info(keys::RANKBY, Value::string("slot")),
-                info(keys::BINDTO, Value::string(bind_to)),
-                info(keys::NSDIR, path(directories.job())),
-            ],
-        )
+        let topology = |key| binding.topology().map(|xml| info(key, Value::String(Some(xml.clone()))));
+        let mut infos = vec![
+            info(keys::SERVER_NSPACE, Value::string(self.server.nspace.as_bytes())),
+            info(keys::SERVER_RANK, Value::Rank(self.server.rank)),
+            info(keys::NSPACE, Value::string(self.nspace.as_bytes())),
+            info(keys::JOBID, Value::string(self.nspace.as_bytes())),
+            info(keys::JOB_SIZE, Value::Uint32(args.ranks)),
+            info(keys::MAX_PROCS, Value::Uint32(args.ranks)),
+            info(keys::NUM_SLOTS, Value::Uint32(binding.slots())),
+            info(keys::NPROC_OFFSET, Value::Uint32(0)),
+            info(keys::JOB_NUM_APPS, Value::Uint32(1)),
+            info(keys::NODE_MAP, Value::string(&self.hostname)),
+            info(keys::PROC_MAP, Value::string(if args.ranks == 1 { "0".into() } else { ranks })),
+            info(keys::MAPBY, Value::string("slot")),
+            info(keys::RANKBY, Value::string("slot")),
+            info(keys::BINDTO, Value::string(bind_to)),
+            info(keys::NSDIR, path(directories.job())),
+        ];
+        // Open MPI 4 reads the first, `PMIx_Load_topology` the second.
+        infos.extend([keys::LOCAL_TOPO, keys::HWLOC_XML_V2].into_iter().filter_map(topology));
+        array(keys::JOB_INFO_ARRAY, infos)
     }
 
     fn app(&self, args: &Args) -> Info {

@@ -59,7 +59,7 @@ fn set_up_and_run(args: &Args) -> Result<i32, String> {
     let program = Program { path, name: args.program.clone(), args: args.args.clone() };
     // Dropped at the end of this function, after everything that it guards.
     let watchdog = Watchdog::begin(&program)?;
-    let binding = Binding::new(args.bind_to)?;
+    let binding = Binding::new(args.bind_to, args.ranks)?;
     // From here on a signal ends the job, not the launcher, because the launcher must clean up.
     let signals = supervise::block_signals()?;
     let directories = Directories::create(&args.tmpdir, args.ranks, &watchdog)?;
