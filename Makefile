@@ -104,7 +104,7 @@ test-apps: $(if $(ROOT),deps-test,deps-apps) build
 .PHONY: test-openmpi5
 test-openmpi5: deps-test build
 	tests/openmpi5/root.sh $(or $(ROOT),$(error ROOT names the directory)) $(or $(RELEASE),trixie) libpmix-bin iproute2
-	$(call tested,PMIX_TEST_OPENMPI$(if $(filter sid,$(RELEASE)),6,5)=$(abspath $(ROOT)) $(CARGO) test -p pmix-tests --test 'openmpi5*')
+	$(call tested,PMIX_TEST_OPENMPI$(if $(filter sid,$(RELEASE)),6,5)=$(abspath $(ROOT)) $(CARGO) test -p pmix-tests --no-fail-fast --test 'openmpi5*')
 
 # Test programs are built here and run there: cargo starts each by the runner. Slurm's plugin of Debian 13 is a part of slurm-wlm.
 .PHONY: test-in-root
@@ -112,7 +112,7 @@ test-in-root: deps-test build
 	tests/openmpi5/root.sh $(or $(ROOT),$(error ROOT names the directory)) $(or $(RELEASE),trixie) \
 	    slurm-wlm munge iproute2 strace procps pkg-config libpmix-dev g++
 	$(CARGO) build -p pmix-ffi -p pmix-tools
-	$(call tested,$(inside) $(CARGO) test -p pmix-tests \
+	$(call tested,$(inside) $(CARGO) test -p pmix-tests --no-fail-fast \
 	    $(foreach test,$(or $(TESTS),slurm slurm_sites slurm_fence),--test $(test)) -- --test-threads=2)
 
 .PHONY: bench
