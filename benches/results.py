@@ -70,6 +70,7 @@ PROCESSES = [
     "PMIx_Init of the slowest of 8 ranks beside idle connections of another user",
     "server",
     "large job",
+    "large job by placement",
 ]
 # README: section, row, label, unit that is shown, divisor.
 README = [

@@ -47,7 +47,7 @@ enum { KEYS = 8, NODE_NAMES = 64, VALUE_LEN = 64 };
 static pmix_proc_t me;
 static uint32_t job_size, per_node, nodes, servers, clients, peers;
 static pmix_info_t optional, pointer_values, static_values[2], app_info[2], node_by_id[2], node_by_name[2];
-static char node_names[NODE_NAMES][16];
+static char node_names[NODE_NAMES][16], (*all_names)[16];
 static const char *names[KEYS] = { "btl.endpoint.0", "btl.endpoint.1", "btl.endpoint.2", "btl.endpoint.3",
                                    "btl.endpoint.4", "btl.endpoint.5", "btl.endpoint.6", "btl.endpoint.7" };
 
@@ -211,10 +211,26 @@ static bool cold_key(uint32_t turn) { (void) turn; return next_in_chain(COLD_KEY
 static bool cold_number(uint32_t turn) { (void) turn; return next_in_chain(PMIX_LOCAL_RANK, PMIX_UINT16); }
 static bool cold_host(uint32_t turn) { (void) turn; return next_in_chain(PMIX_HOSTNAME, PMIX_STRING); }
 
+/* The ranks of any node. */
+static bool cold_peers(uint32_t turn)
+{
+    (void) turn;
+    chain = chain * 6364136223846793005 + 1442695040888963407;
+    pmix_proc_t *procs;
+    size_t count;
+    if (PMIx_Resolve_peers(all_names[(chain >> 33) * nodes >> 31], me.nspace, &procs, &count) != PMIX_SUCCESS || count == 0) {
+        return false;
+    }
+    chain += procs[count - 1].rank;
+    free(procs);
+    return true;
+}
+
 static const struct class cold_classes[] = {
     { "cold-key", cold_key },
     { "cold-number", cold_number },
     { "cold-host", cold_host },
+    { "cold-peers", cold_peers },
 };
 
 /* The measured classes, and the number of warm-up calls that touch every value once. */
@@ -446,8 +462,12 @@ int main(int argc, char **argv)
     if (peers == 0 || peers > clients - 1) {
         peers = clients - 1;
     }
-    if (environment_number("BENCH_SCATTERED") != 0 && me.rank == 0 && checked > 0 && !scatter(nodes, per_node)) {
-        fail("malloc", PMIX_ERR_NOMEM);
+    const char *shape = getenv("BENCH_SHAPE");
+    if (shape != NULL && *shape != 0 && me.rank == 0 && checked > 0) {
+        per_node = environment_number("BENCH_PER_NODE");
+        if (place(shape, nodes, per_node) != job_size) {
+            fail("malloc", PMIX_ERR_NOMEM);
+        }
     }
     set(&optional, PMIX_OPTIONAL, PMIX_BOOL, 1);
     set(&pointer_values, PMIX_GET_POINTER_VALUES, PMIX_BOOL, 1);
@@ -460,6 +480,13 @@ int main(int argc, char **argv)
     set(&node_by_name[0], PMIX_NODE_INFO, PMIX_BOOL, 1);
     for (uint32_t node = 0; node < NODE_NAMES; node++) {
         sprintf(node_names[node], "node%05u", node);
+    }
+    all_names = malloc(nodes * sizeof(*all_names));
+    for (uint32_t node = 0; all_names != NULL && node < nodes; node++) {
+        sprintf(all_names[node], "node%05u", node);
+    }
+    if (all_names == NULL) {
+        fail("malloc", PMIX_ERR_NOMEM);
     }
     char name[16];
     sprintf(name, "node%05u", nodes - 1);

@@ -7,7 +7,7 @@
  *   --nodes N        nodes of the job, of which the servers are the first (default S)
  *   --per-node P     ranks of a node, of which the clients are the first (default C)
  *   --infos          registers eight values of each rank, too, instead of maps alone
- *   --scattered      ranks are scattered over the nodes instead of numbered node by node
+ *   --shape NAME     how the ranks are placed, instead of node by node (or BENCH_SHAPE in the environment): place.h
  *   --published FILE the contributions of all other nodes' servers to the first collecting fence; with one server
  *   --idle N         N connections of another user to each server's TCP port while its clients start; takes root
  *   --timeout T      ends everything after T seconds (default 120)
@@ -54,8 +54,9 @@ extern char **environ;
 #define NSPACE "bench-job"
 
 static int servers = 1, clients = 2, nodes, per_node, idle, timeout_s = 120;
-static bool with_infos, is_scattered;
-static const char *published;
+static bool with_infos;
+static const char *published, *shape = "";
+static uint32_t size; /* ranks of the job */
 static char **command;
 
 static int me, up; /* number of this server, and its socket to the process that started it */
@@ -268,27 +269,35 @@ static char *node_name(char *name, int node)
     return name;
 }
 
-/* The ranks of all nodes, node by node. */
-static uint32_t *ranks_of_nodes(void)
+/* The ranks of each node. */
+static struct of_node {
+    uint32_t count, *ranks;
+} *ranks_of_nodes(void)
 {
-    uint32_t size = (uint32_t) nodes * per_node, *ranks = need(malloc(size * sizeof(*ranks)));
+    struct of_node *of_nodes = need(calloc(nodes, sizeof(*of_nodes)));
+    for (uint32_t rank = 0; rank < size; rank++) {
+        of_nodes[place_of(rank, per_node).node].count++;
+    }
+    for (int node = 0; node < nodes; node++) {
+        of_nodes[node].ranks = need(malloc(of_nodes[node].count * sizeof(uint32_t)));
+    }
     for (uint32_t rank = 0; rank < size; rank++) {
         struct place place = place_of(rank, per_node);
-        ranks[place.node * per_node + place.local] = rank;
+        of_nodes[place.node].ranks[place.local] = rank;
     }
-    return ranks;
+    return of_nodes;
 }
 
 /* Names of all nodes, and ranks of each. */
-static void maps(uint32_t *of_nodes, char **names, char **ranks)
+static void maps(struct of_node *of_nodes, char **names, char **ranks)
 {
     char *name = *names = need(malloc((size_t) nodes * 12 + 1));
-    char *rank = *ranks = need(malloc((size_t) nodes * per_node * 9 + 1));
+    char *rank = *ranks = need(malloc((size_t) size * 9 + 1));
     *name = *rank = 0;
     for (int node = 0; node < nodes; node++) {
         name += sprintf(name, node > 0 ? ",node%05d" : "node%05d", node);
-        for (int local = 0; local < per_node; local++) {
-            rank += sprintf(rank, local > 0 ? ",%u" : node > 0 ? ";%u" : "%u", of_nodes[node * per_node + local]);
+        for (uint32_t local = 0; local < of_nodes[node].count; local++) {
+            rank += sprintf(rank, local > 0 ? ",%u" : node > 0 ? ";%u" : "%u", of_nodes[node].ranks[local]);
         }
     }
 }
@@ -320,9 +329,8 @@ static void set_array(pmix_info_t *info, const char *key, pmix_info_t *items, si
     info->value.data.darray->array = items;
 }
 
-static size_t make_job(uint32_t *of_nodes, pmix_info_t **result)
+static size_t make_job(struct of_node *of_nodes, pmix_info_t **result)
 {
-    uint32_t size = (uint32_t) nodes * per_node;
     pmix_info_t *infos = part((16 + (with_infos ? size : 0)) * sizeof(pmix_info_t));
     char *names, *ranks, *node_map, *proc_map;
     maps(of_nodes, &names, &ranks);
@@ -334,7 +342,7 @@ static size_t make_job(uint32_t *of_nodes, pmix_info_t **result)
     set_number(&infos[count++], PMIX_JOB_SIZE, PMIX_UINT32, size);
     set_number(&infos[count++], PMIX_JOB_NUM_APPS, PMIX_UINT32, 1);
     set_number(&infos[count++], PMIX_NUM_NODES, PMIX_UINT32, nodes);
-    set_number(&infos[count++], PMIX_LOCAL_SIZE, PMIX_UINT32, per_node);
+    set_number(&infos[count++], PMIX_LOCAL_SIZE, PMIX_UINT32, of_nodes[me].count);
     set_number(&infos[count++], PMIX_NODE_SIZE, PMIX_UINT32, per_node);
     set_text(&infos[count++], PMIX_NODE_MAP, node_map);
     set_text(&infos[count++], PMIX_PROC_MAP, proc_map);
@@ -466,10 +474,11 @@ static int serve(void)
     if (mkdtemp(tmpdir) == NULL) {
         fail("mkdtemp", errno);
     }
-    if (is_scattered && !scatter(nodes, per_node)) {
+    size = place(shape, nodes, per_node);
+    if (size == 0) {
         fail("malloc", ENOMEM);
     }
-    uint32_t *of_nodes = ranks_of_nodes();
+    struct of_node *of_nodes = ranks_of_nodes();
     setenv("BENCH_TMPDIR", tmpdir, 1);
     pmix_info_t settings[3] = { 0 };
     set_text(&settings[0], PMIX_SERVER_TMPDIR, tmpdir);
@@ -503,7 +512,7 @@ static int serve(void)
     pmix_proc_t *procs = need(calloc(clients, sizeof(*procs)));
     for (int i = 0; i < clients; i++) {
         strcpy(procs[i].nspace, NSPACE);
-        procs[i].rank = of_nodes[me * per_node + i];
+        procs[i].rank = of_nodes[me].ranks[i];
         call_t added = CALL;
         status = wait_for(&added, PMIx_server_register_client(&procs[i], geteuid(), getegid(), NULL, done, &added));
         if (status != PMIX_SUCCESS) {
@@ -599,6 +608,9 @@ static void carry_fences(int fds[])
 
 int main(int argc, char **argv)
 {
+    if (getenv("BENCH_SHAPE") != NULL) {
+        shape = getenv("BENCH_SHAPE");
+    }
     int i = 1;
     for (; i < argc && strncmp(argv[i], "--", 2) == 0; i++) {
         int *number = strcmp(argv[i], "--servers") == 0    ? &servers
@@ -612,8 +624,8 @@ int main(int argc, char **argv)
             *number = atoi(argv[++i]);
         } else if (strcmp(argv[i], "--infos") == 0) {
             with_infos = true;
-        } else if (strcmp(argv[i], "--scattered") == 0) {
-            is_scattered = true;
+        } else if (strcmp(argv[i], "--shape") == 0 && i + 1 < argc) {
+            shape = argv[++i];
         } else if (strcmp(argv[i], "--published") == 0 && i + 1 < argc) {
             published = argv[++i];
         } else {
@@ -625,7 +637,7 @@ int main(int argc, char **argv)
     nodes = nodes > servers ? nodes : servers;
     per_node = per_node > clients ? per_node : clients;
     if (*command == NULL || servers < 1 || clients < 1 || (published != NULL && servers > 1)) {
-        fprintf(stderr, "usage: host [--servers S] [--clients C] [--nodes N] [--per-node P] [--infos] [--scattered] [--published FILE]"
+        fprintf(stderr, "usage: host [--servers S] [--clients C] [--nodes N] [--per-node P] [--infos] [--shape NAME] [--published FILE]"
                         " [--idle N] [--timeout T] PROGRAM [ARGS...]\n");
         return 64;
     }
@@ -636,7 +648,7 @@ int main(int argc, char **argv)
     setenv("BENCH_CLIENTS", number, 1);
     sprintf(number, "%d", per_node);
     setenv("BENCH_PER_NODE", number, 1);
-    setenv("BENCH_SCATTERED", is_scattered ? "1" : "0", 1);
+    setenv("BENCH_SHAPE", shape, 1);
     alarm(timeout_s);
     signal(SIGPIPE, SIG_IGN);
     exchanged = mmap(NULL, PARTS * part_len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -69,4 +69,3 @@ pub use events::{Event, EventDone, EventHandler, HandlerId};
 pub use get::{Directive, GetFlags, GetOptions, GetRequest, NspaceRef, Receiver};
 pub use link::{Link, ReplyFn, Task};
 pub use operation::{Done, Operation};
-pub use resolve::Ranks;

@@ -2,13 +2,12 @@
 
 use std::collections::HashSet;
 use std::ffi::CString;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pmix_dstore::codec::ValueRef;
 use pmix_dstore::job::JobData;
-use pmix_dstore::maps::{NODE_BYTES_MAX, NODE_COUNT_MAX};
+use pmix_dstore::maps::{NODE_BYTES_MAX, NODE_COUNT_MAX, Ranks};
 use pmix_dstore::model::{Info, Key, KeyRef, Nspace, Proc, Rank, Result, Status, Value, keys};
 use pmix_dstore::realm_resolution::{JobLookup, Realm, node_row_of};
 use pmix_dstore::segment::{FastResult, Target};
@@ -32,29 +31,6 @@ const RANKS_MAX: usize = 1 << 24;
 const ANSWER_WAIT: Duration = Duration::from_secs(20);
 
 const NODE_LIST: KeyRef<'static> = KeyRef::of_constant(keys::NODE_LIST);
-
-/// The ranks of a node.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Ranks {
-    /// A contiguous range.
-    Run(Range<u32>),
-    /// A list, in this order.
-    List(Vec<Rank>),
-}
-
-impl Ranks {
-    const NONE: Ranks = Ranks::Run(0..0);
-
-    /// Iterates over the ranks.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = Rank> {
-        let (run, list) = match self {
-            Ranks::Run(run) => (run.clone(), &[][..]),
-            Ranks::List(list) => (0..list.len() as u32, &list[..]),
-        };
-        let is_run = list.is_empty();
-        run.map(move |at| if is_run { Rank(at) } else { list[at as usize] })
-    }
-}
 
 impl Client {
     /// The fast path of [`Client::resolve_peers`] for the own job; `None` if the slow path is needed.
@@ -185,8 +161,8 @@ pub(crate) fn is_neighbour(job: &JobData, rank: Rank, me: Rank, here: &[u8]) -> 
 /// # Errors
 /// `ERR_DATA_VALUE_NOT_FOUND` if the host has not registered the node's ranks.
 pub fn peers_on<S: JobLookup>(job: &S, row: u32) -> Result<Ranks> {
-    if let Some(run) = job.node_run(row) {
-        return Ok(Ranks::Run(run));
+    if let Some(ranks) = job.node_ranks(row) {
+        return Ok(ranks);
     }
     let listed = job.find_key(&KeyRef::from(keys::LOCAL_PEERS)).and_then(|(key, _)| job.value(Realm::Node, row, key));
     if let Some(ValueRef::Str(list)) = listed {

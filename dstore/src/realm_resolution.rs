@@ -3,12 +3,10 @@
 //! The key's default realm decides more than the rank does where to look: real programs request job-level keys with a rank, and
 //! node-level keys with the wildcard. The server uses these rules for replies over the socket, the client for its own reads.
 
-use std::ops::Range;
-
 use xxhash_rust::const_xxh3::xxh3_64;
 
 use crate::codec::ValueRef;
-use crate::maps;
+use crate::maps::{self, Ranks};
 use crate::model::{DataType, Info, KeyRef, Rank, Result, Value, keys};
 use crate::qualified;
 
@@ -111,8 +109,8 @@ pub trait JobLookup {
     /// The row of a node by its name or one of its aliases.
     fn node_row_by_name(&self, name: &[u8]) -> Option<u32>;
 
-    /// The ranks of a node, if the store knows that they are this range in ascending order.
-    fn node_run(&self, _row: u32) -> Option<Range<u32>> {
+    /// The ranks of a node in the order of its list of local peers, if the store knows them without that list.
+    fn node_ranks(&self, _row: u32) -> Option<Ranks> {
         None
     }
 
@@ -425,17 +423,17 @@ fn local_size<'s, S: JobLookup>(
         return Some(size);
     }
     let node = node_row(store, rank, selector, caller)?;
-    let is_of_app = |rank: &u32| {
-        let appnum = proc_number(store, Rank(*rank), RankLocationKey::AppNum);
+    let is_of_app = |rank: &Rank| {
+        let appnum = proc_number(store, *rank, RankLocationKey::AppNum);
         appnum.is_some_and(|appnum| store.app_row(appnum) == Some(app))
     };
-    let count = match store.node_run(node) {
-        Some(ranks) => ranks.filter(is_of_app).count(),
+    let count = match store.node_ranks(node) {
+        Some(ranks) => ranks.iter().filter(is_of_app).count(),
         None => {
             let (handle, realms) = store.find_key(&KeyRef::from(keys::LOCAL_PEERS))?;
             let peers = store.value(Realm::Node, node, handle).filter(|_| realms.has(Realm::Node))?;
             let peers = maps::parse_ranks(peers.to_value().ok()?.as_text()?).ok()?;
-            peers.iter().filter(|rank| is_of_app(rank)).count()
+            peers.into_iter().map(Rank).filter(is_of_app).count()
         }
     };
     Some(ValueRef::Scalar { ty: DataType::UINT32, bits: count as u64 })

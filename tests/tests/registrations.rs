@@ -118,18 +118,33 @@ fn extra(random: &mut Random, given: &mut Values, all: &mut Values, key: &'stati
     }
 }
 
+/// The ranks of each node. Nodes have as many, or any number; they are filled one after the other, or by one or two ranks in turn.
+fn place(size: usize, node_count: usize, random: &mut Random) -> Vec<Vec<u32>> {
+    let mut room = vec![1; node_count];
+    let is_even = random.one_in(2);
+    for rank in node_count..size {
+        room[if is_even { rank % node_count } else { random.below(node_count) }] += 1;
+    }
+    let at_once = [size, 1, 2][random.below(3)];
+    let mut ranks_of = vec![Vec::new(); node_count];
+    let mut ranks = 0..size as u32;
+    while !ranks.is_empty() {
+        for (list, room) in ranks_of.iter_mut().zip(&mut room) {
+            let count = at_once.min(*room);
+            *room -= count;
+            list.extend(ranks.by_ref().take(count));
+        }
+    }
+    ranks_of
+}
+
 impl Model {
     fn random(random: &mut Random) -> Model {
         let node_count = if random.one_in(6) { 1 + random.below(50) } else { 1 + random.below(6) };
         let most = if random.one_in(2) { 1 } else { 5 };
         let app_count = 1 + random.below(most);
-        let mut ranks_of: Vec<Vec<u32>> = vec![Vec::new(); node_count];
         let size = node_count + random.below(3 * node_count);
-        let cyclic = random.one_in(2);
-        for rank in 0..size {
-            let node = if cyclic { rank % node_count } else { rank * node_count / size };
-            ranks_of[node].push(rank as u32);
-        }
+        let mut ranks_of = place(size, node_count, random);
         // The source of the ranks' locations: maps, lists of the nodes, or the ranks' own infos.
         let [by_map, by_node] = [random.one_in(2), random.one_in(2)];
         let by_rank = !by_map && !by_node || random.one_in(3);

@@ -24,14 +24,14 @@ fn path(text: &str) -> &Path {
 
 #[test]
 fn a_good_segment_is_printed() {
-    let output = pmixctl(&[path("inspect"), &golden("job-v2.segment")]);
+    let output = pmixctl(&[path("inspect"), &golden("job-v3.segment")]);
     assert_eq!(output.status.code(), Some(0));
-    assert_eq!(stdout(&output), std::fs::read_to_string(golden("job-v2.txt")).expect("the golden file"));
+    assert_eq!(stdout(&output), std::fs::read_to_string(golden("job-v3.txt")).expect("the golden file"));
 }
 
 #[test]
 fn json_holds_the_same() {
-    let output = pmixctl(&[path("inspect"), path("--json"), &golden("modex-table-v2.segment")]);
+    let output = pmixctl(&[path("inspect"), path("--json"), &golden("modex-table-v3.segment")]);
     assert_eq!(output.status.code(), Some(0));
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(report["modex"]["ranks"], 4);
@@ -42,7 +42,7 @@ fn json_holds_the_same() {
 fn damage_is_told_and_everything_else_too() {
     let tmp = tempfile::tempdir().expect("a temporary directory");
     let file = tmp.path().join("damaged");
-    let mut bytes = std::fs::read(golden("job-v2.segment")).expect("the golden file");
+    let mut bytes = std::fs::read(golden("job-v3.segment")).expect("the golden file");
     // Change the creator's name: only the hashes depend on it.
     bytes[200] ^= 1;
     std::fs::write(&file, &bytes).expect("room");
@@ -94,7 +94,7 @@ fn a_directory_is_printed_with_its_segments() {
 #[test]
 fn the_layout_is_printed() {
     let output = pmixctl(&[path("layout")]);
-    assert_eq!(stdout(&output), std::fs::read_to_string(golden("layout-v2.txt")).expect("the golden file"));
+    assert_eq!(stdout(&output), std::fs::read_to_string(golden("layout-v3.txt")).expect("the golden file"));
 }
 
 #[test]

@@ -96,6 +96,7 @@ fn main() -> Result<(), Failure> {
         }
         measure::exchanges(&mut results, options.sizes(), round)?;
         measure::jobs(&mut results, options.sizes(), round, options.is_full)?;
+        measure::placements(&mut results, options.sizes())?;
     }
     let targets = targets::targets(&results, options.sizes());
     let text = report::text(&results, &targets, options.rounds);

@@ -119,6 +119,7 @@ const SHAPE: &str = "--servers 2 --clients 2 --nodes 64 --per-node 16 --infos";
 /// Sections that have a target.
 pub const COLD: &str = "cold call / cold limit, 1,048,576 ranks";
 pub const JOB: &str = "large job";
+const PLACEMENT: &str = "large job by placement";
 pub const REGISTER_TO_READING: &str = "register / reading eight infos of each rank once";
 pub const INIT_TO_FEW: &str = "init / that among 2 ranks";
 pub const BESIDE_IDLE: &str = "PMIx_Init of the slowest of 8 ranks beside idle connections of another user";
@@ -173,7 +174,7 @@ pub fn cold_calls(results: &mut Results, sizes: &Sizes) -> Result<(), Failure> {
         Player::start(Command::new(benchmark_program("limit", &[])).args(["--turns", "--cpu", "0"]), BATCHES)?;
     let nodes = sizes.nodes_most;
     let published = published(nodes * PER_NODE);
-    let shape = format!("{} --scattered --published {}", large(nodes), published.display());
+    let shape = format!("{} --shape scattered --published {}", large(nodes), published.display());
     let ours = results.contenders.iter().position(|one| one.is_ours).ok_or("ours is always there")?;
     let mut library = player(&results.contenders[ours], &shape, "--cold")?;
     for call in ["cold-key", "cold-number", "cold-host"] {
@@ -413,7 +414,7 @@ fn job_shapes(sizes: &Sizes, with_most: bool) -> Vec<(&'static str, String, u32)
         let ranks = most * PER_NODE;
         jobs.push(("1,048,576 ranks", format!("{} --infos", large(most)), ranks));
         jobs.push(("1,048,576 ranks, maps only", large(most), ranks));
-        jobs.push(("1,048,576 ranks scattered, maps only", format!("{} --scattered", large(most)), ranks));
+        jobs.push(("1,048,576 ranks scattered, maps only", format!("{} --shape scattered", large(most)), ranks));
     }
     jobs
 }
@@ -452,6 +453,43 @@ pub fn jobs(results: &mut Results, sizes: &Sizes, round: usize, is_full: bool) -
         }
     }
     limit.end()?;
+    medians.add_to(results);
+    Ok(())
+}
+
+/// The placements of the largest job, as `benches/programs/place.h` names them.
+const PLACEMENTS: [&str; 11] = [
+    "",
+    "odd-first",
+    "odd-middle",
+    "odd-last",
+    "groups-2",
+    "groups-16",
+    "dealt",
+    "dealt-groups",
+    "sockets",
+    "holes",
+    "scattered",
+];
+
+/// The largest job by the placement of its ranks, registered with maps only, in turns. Measures only our library.
+pub fn placements(results: &mut Results, sizes: &Sizes) -> Result<(), Failure> {
+    let ours = results.contenders.iter().position(|one| one.is_ours).ok_or("ours is always there")?;
+    let directory = results.contenders[ours].directory.clone();
+    let mut medians = Medians::new(&results.contenders);
+    for placement in (0..sizes.job_turns).flat_map(|_| PLACEMENTS) {
+        let shape = large(sizes.nodes_most);
+        let mut command = hosted(&directory, &shape, &benchmark_program("calls", &[]), "--cold --class cold-peers");
+        let said = output(command.env("BENCH_SHAPE", placement))?;
+        let name = if placement.is_empty() { "regular" } else { placement };
+        let mut add = |what, unit, figure| medians.push(ours, (PLACEMENT, format!("{name}: {what}"), unit, figure));
+        for (what, unit) in [("register", "ms"), ("memory", "KiB")] {
+            add(what, unit, of_host(&said, what)?);
+        }
+        add("files, per rank", "B", of_host(&said, "stored")? / f64::from(sizes.nodes_most * PER_NODE));
+        let peers = lines(&said, "class").into_iter().find(|(call, _)| call == "cold-peers");
+        add("peers of any node", "ns", peers.ok_or("no call was made")?.1[0]);
+    }
     medians.add_to(results);
     Ok(())
 }

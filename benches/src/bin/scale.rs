@@ -22,6 +22,8 @@ const COSTS: &[(&str, f64, &str)] = &[
         "texts of the job segment in which each rank's number stands: 2 of an irregular job, map and list of its node",
     ),
     ("segment_node", 142.0, "bytes a node there, beside its ranks"),
+    ("runs", 1.0, "runs of nodes with as many ranks, or with ranks dealt alike; from 4096 on a job is irregular"),
+    ("segment_run", 320.0, "bytes there for each run: its formula, and pieces of nine columns (of the format)"),
     ("keys", 8.0, "keys that each rank publishes"),
     ("value", 64.0, "bytes of each value"),
     ("wire_value", 4.0, "bytes that a value takes in a contribution, beside its own (of the format)"),
@@ -122,7 +124,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("|---|---|---|---|---|---|---|---|");
     for (ranks, nodes) in jobs {
         let of_ranks = |name: &str| f64::from(ranks) * costs.of(name);
-        let segment = numbers_len(ranks) * costs.of("segment_texts") + f64::from(nodes) * costs.of("segment_node");
+        let segment = numbers_len(ranks) * costs.of("segment_texts")
+            + f64::from(nodes) * costs.of("segment_node")
+            + costs.of("runs") * costs.of("segment_run");
         println!(
             "| {ranks} | {nodes} | {} | {} | {} | {} | {} | {} |",
             time(of_ranks("register_infos")),

@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use super::refused::{Refused, Result};
 use super::{JobData, Maps, Values, peers_of};
 use crate::codec::ValueRef;
+use crate::fallible_alloc;
 use crate::maps::parse_regex2;
 use crate::model::{DataType, Info, Key, Value, keys};
 
@@ -156,12 +157,29 @@ pub(super) fn maps(maps: &Maps) -> Result<()> {
     if procs.iter().all(is_ascending) && placed.is_sorted_by(|a, b| a.last() < b.first()) {
         return Ok(());
     }
-    let mut ranks: Vec<u32> = procs.iter().flatten().copied().collect();
-    ranks.sort_unstable();
-    match ranks.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(twice) => Err(Refused::new(keys::PROC_MAP, format!("rank {} occurs twice", twice[0]))),
+    match duplicate(procs)? {
+        Some(twice) => Err(Refused::new(keys::PROC_MAP, format!("rank {twice} occurs twice"))),
         None => Ok(()),
     }
+}
+
+/// A rank that occurs twice. A job usually has nearly all ranks up to the highest: one bit for each is faster than sorting.
+fn duplicate(procs: &[Vec<u32>]) -> crate::model::Result<Option<u32>> {
+    let ranks = || procs.iter().flatten().copied();
+    let (count, highest) = (ranks().count(), ranks().max().unwrap_or(0) as usize);
+    if highest / u32::BITS as usize <= count {
+        let mut known = fallible_alloc::filled(0u64, highest / 64 + 1)?;
+        return Ok(ranks().find(|rank| {
+            let (word, bit) = (&mut known[*rank as usize / 64], 1 << (rank % 64));
+            let is_known = *word & bit != 0;
+            *word |= bit;
+            is_known
+        }));
+    }
+    let mut all = fallible_alloc::vec(count)?;
+    all.extend(ranks());
+    all.sort_unstable();
+    Ok(all.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0]))
 }
 
 /// Checks the host's sizes and placements against the maps. `is_map_new`: this registration has a node map.
@@ -222,4 +240,21 @@ pub(super) fn sorted(ranks: &[u32]) -> Vec<u32> {
     let mut ranks = ranks.to_vec();
     ranks.sort_unstable();
     ranks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_that_occur_twice_are_found_among_few_and_many() {
+        for far in [0, 1 << 20] {
+            let map = |last: u32| [vec![64, 0, far + 130], vec![3, 63], vec![], vec![far + 65, last]];
+            for twice in [0, 64, 63, far + 130, far + 65] {
+                assert_eq!(duplicate(&map(twice)), Ok(Some(twice)), "{far}");
+            }
+            assert_eq!(duplicate(&map(far + 129)), Ok(None), "{far}");
+        }
+        assert_eq!(duplicate(&[]), Ok(None));
+    }
 }

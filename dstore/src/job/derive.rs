@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
+use super::procs::FullColumn;
 use super::refused::{Refused, Result};
 use super::{Column, Formula, JobData, Node, Values, peers_of};
 use crate::codec::ValueRef;
@@ -32,10 +33,10 @@ enum Placed {
     Listed(Listed),
 }
 
-/// Consecutive ranks: `per_node` on each node, the remainder on the last node in use.
+/// Consecutive ranks, node after node.
 struct Blocks {
-    per_node: u32,
-    ranks: u32,
+    /// The first rank of each node, then one more than the last rank of all.
+    starts: Vec<u32>,
 }
 
 /// Any placement.
@@ -105,7 +106,7 @@ impl Placed {
     /// Number of placed ranks.
     fn count(&self) -> usize {
         match self {
-            Placed::Blocks(blocks) => blocks.ranks as usize,
+            Placed::Blocks(blocks) => blocks.ranks() as usize,
             Placed::Listed(listed) => listed.ranks.len(),
         }
     }
@@ -120,9 +121,20 @@ impl Placed {
 }
 
 impl Blocks {
+    /// The ranks on a node; a node behind the last one has none.
     fn on(&self, row: usize) -> Range<u32> {
-        let first = u32::try_from(row).map_or(self.ranks, |row| row.saturating_mul(self.per_node)).min(self.ranks);
-        first..first.saturating_add(self.per_node).min(self.ranks)
+        let at = |index: usize| self.starts.get(index).copied().unwrap_or_else(|| self.ranks());
+        at(row)..at(row + 1)
+    }
+
+    /// Number of ranks.
+    fn ranks(&self) -> u32 {
+        self.starts.last().copied().unwrap_or(0)
+    }
+
+    /// Number of ranks on each node.
+    fn counts(&self) -> impl Iterator<Item = u32> + Clone {
+        self.starts.windows(2).map(|pair| pair[1] - pair[0])
     }
 }
 
@@ -237,7 +249,7 @@ impl JobData {
     pub(super) fn derive(&mut self) -> Result<()> {
         // The node of each rank, and the ranks of each node, as numbers and as text.
         fallible_alloc::probe(self.procs.rows() as usize * 64)?;
-        let placed = match self.blocks() {
+        let placed = match self.blocks()? {
             Some(blocks) => Placed::Blocks(blocks),
             None => {
                 let row_of = self.node_rows()?;
@@ -269,12 +281,21 @@ impl JobData {
 
     /// The placement as blocks, if the process map has that form and nothing contradicts it. In a large job this avoids work for
     /// each rank.
-    fn blocks(&self) -> Option<Blocks> {
+    fn blocks(&self) -> Result<Option<Blocks>> {
         let mapped = self.maps.procs.as_deref().unwrap_or_default();
-        // A local rank has 16 bits: a node with more ranks has no formula.
-        let per_node = mapped.first().map(Vec::len).filter(|count| (1..=1 << 16).contains(count))? as u32;
-        let blocks = Blocks { per_node, ranks: mapped.iter().map(|ranks| ranks.len() as u32).sum() };
-        let is_block = |(row, ranks): (usize, &Vec<u32>)| !ranks.is_empty() && ranks.iter().copied().eq(blocks.on(row));
+        let mut starts = fallible_alloc::vec(mapped.len() + 1)?;
+        let mut next = 0;
+        starts.push(next);
+        for ranks in mapped {
+            let end = next + ranks.len() as u32;
+            // A local rank has 16 bits.
+            if ranks.len() > 1 << 16 || !ranks.iter().copied().eq(next..end) {
+                return Ok(None);
+            }
+            next = end;
+            starts.push(next);
+        }
+        let blocks = Blocks { starts };
         let is_listed = |(row, node): (usize, &Node)| {
             let list = node.values.get(keys::LOCAL_PEERS.as_bytes());
             // With an alias, a rank's hostname could differ from the node's name.
@@ -282,26 +303,31 @@ impl JobData {
                 && node.aliases.is_empty()
                 && list.is_none_or(|list| list.as_text() == Some(&maps::write_ranks(blocks.on(row))))
         };
-        let are_blocks = mapped.iter().enumerate().all(is_block)
+        let are_blocks = next > 0
             && self.nodes.iter().enumerate().all(is_listed)
-            && self.procs.rows() <= blocks.ranks
+            && self.procs.rows() <= next
             && self.procs.column(keys::HOSTNAME).is_none_or(|names| self.are_in_blocks(names, &blocks));
-        are_blocks.then_some(blocks)
+        Ok(are_blocks.then_some(blocks))
     }
 
     /// Whether each rank with a hostname has the name of its block's node.
     fn are_in_blocks(&self, names: &Column, blocks: &Blocks) -> bool {
-        let is_of = |rank: u32, name: ValueRef<'_>| {
-            let node = self.nodes.get((rank / blocks.per_node) as usize);
-            node.is_some_and(|node| name.as_text() == Some(&node.hostname))
+        let mut nodes = (0..).zip(&self.nodes).peekable();
+        let mut is_of = |ranks: Range<u32>, name: ValueRef<'_>| {
+            while nodes.next_if(|(row, _)| blocks.on(*row).end <= ranks.start).is_some() {}
+            let node = nodes.peek().filter(|(row, _)| ranks.end <= blocks.on(*row).end);
+            node.is_some_and(|(_, node)| name.as_text() == Some(&node.hostname))
         };
-        match names.full().filter(|names| names.block() == blocks.per_node) {
-            // All ranks of a block have the same name, so the first one is enough.
-            Some(names) => {
-                (0..names.rows()).step_by(blocks.per_node as usize).all(|rank| is_of(rank, names.value(rank)))
-            }
-            None => names.iter().all(|(rank, name)| is_of(rank.0, name)),
-        }
+        let Some(names) = names.full() else {
+            return names.iter().all(|(Rank(rank), name)| is_of(rank..rank + 1, name));
+        };
+        // Ranks that follow each other mostly have the same name, so the first of them is enough.
+        let mut first = 0;
+        names.runs().all(|(_, count)| {
+            let ranks = first..first + count;
+            first = ranks.end;
+            is_of(ranks.clone(), names.value(ranks.start))
+        })
     }
 
     /// The node of each rank: by the rank's own attributes, else by the process map, else by a node's list of local peers.
@@ -408,18 +434,17 @@ impl JobData {
     }
 
     fn derive_blocks(&mut self, blocks: &Blocks) -> Result<()> {
-        let (rows, per_node) = (blocks.ranks, blocks.per_node);
-        let nodes = &self.nodes[..rows.div_ceil(per_node) as usize];
+        let rows = blocks.ranks();
         if !self.procs.is_whole(keys::HOSTNAME, rows) {
-            let names = fallible_alloc::collect(nodes.iter().map(|node| Value::string(&node.hostname)))?;
-            self.procs.derive_blocks(keys::HOSTNAME, rows, per_node, names.iter().map(ValueRef::from))?;
+            let names = fallible_alloc::collect(self.nodes.iter().map(|node| Value::string(&node.hostname)))?;
+            let named = blocks.counts().zip(names.iter().map(ValueRef::from));
+            self.procs.derive_blocks(keys::HOSTNAME, rows, named)?;
         }
         // All nodes have a number by now.
-        let ids = nodes.iter().filter_map(|node| Some(number(DataType::UINT32, node.nodeid?)));
-        self.procs.derive_blocks(keys::NODEID, rows, per_node, ids)?;
-        let local = Formula { modulus: per_node, ..Formula::counting(0) };
+        let ids = self.nodes.iter().filter_map(|node| Some(number(DataType::UINT32, node.nodeid?)));
+        self.procs.derive_blocks(keys::NODEID, rows, blocks.counts().zip(ids))?;
         for key in [keys::LOCAL_RANK, keys::NODE_RANK] {
-            self.procs.derive_numbers(key, rows, DataType::UINT16, local)?;
+            self.procs.derive_counting(key, rows, DataType::UINT16, blocks.counts())?;
         }
         Ok(())
     }
@@ -471,7 +496,8 @@ impl JobData {
     fn derive_app_ranks(&mut self) -> Result<BTreeMap<u32, (u32, u32)>> {
         let rows = self.procs.rows();
         let appnums = self.procs.column(keys::APPNUM);
-        if let Some(all) = appnums.and_then(Column::full).filter(|all| all.block() == all.rows()) {
+        let is_same = |all: &FullColumn<'_>| all.runs().next().is_some_and(|(_, count)| count == all.rows());
+        if let Some(all) = appnums.and_then(Column::full).filter(is_same) {
             let (count, appnum) = (all.rows(), all.value(0).as_u32());
             self.procs.derive_numbers(keys::APP_RANK, count, DataType::PROC_RANK, Formula::counting(0))?;
             return Ok(appnum.map(|appnum| (appnum, (count, 0))).into_iter().collect());

@@ -22,9 +22,9 @@ use crate::realm_resolution::{JobLookup, Realm, RealmMask};
 
 pub use arrays::{KeyText, LentInfos, ProcArrays};
 pub(crate) use procs::Formula;
-#[cfg(feature = "builder")]
-pub(crate) use procs::FullColumn;
 pub use procs::{Column, ProcTable};
+#[cfg(feature = "builder")]
+pub(crate) use procs::{FullColumn, Piece, Piecewise};
 pub use refused::Refused;
 pub use register::{Given, OtherJob, other_jobs};
 pub use sessions::Taken;

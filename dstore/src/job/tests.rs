@@ -446,26 +446,45 @@ fn a_host_without_ranks_is_not_the_only_node_of_the_job() {
     assert_eq!(get_as(&renamed, Rank::WILDCARD, keys::NODE_SIZE, &n7, 0), Some(Value::Uint32(4)));
 }
 
+/// What a host says besides its maps, of this many ranks on the nodes that the function gives.
+type Extra<'a> = &'a dyn Fn(u32, &dyn Fn(u32) -> u32) -> Vec<Info>;
+
 #[test]
 fn ranks_in_blocks_have_the_values_of_ranks_anywhere() {
     let name = |n: u32| info(keys::HOSTNAME, Value::string(format!("n{n}")));
     let appnum = |n: u32| info(keys::APPNUM, Value::Uint32(n));
-    let extras: [&dyn Fn(u32, u32) -> Vec<Info>; 7] = [
+    let extras: [Extra<'_>; 7] = [
         &|_, _| Vec::new(),
         &|_, _| vec![info(keys::NPROC_OFFSET, Value::Uint32(100))],
-        &|ranks, per_node| (0..ranks).map(|n| rank(n, vec![name(n / per_node + 1)])).collect(),
-        &|ranks, per_node| vec![rank(ranks - 1, vec![name((ranks - 1) / per_node + 1)])],
+        &|ranks, node_of| (0..ranks).map(|n| rank(n, vec![name(node_of(n))])).collect(),
+        &|ranks, node_of| vec![rank(ranks - 1, vec![name(node_of(ranks - 1))])],
         &|ranks, _| (0..ranks).map(|n| rank(n, vec![appnum(n % 2)])).collect(),
         &|ranks, _| (0..ranks).map(|n| rank(n, vec![appnum(7), info(keys::LOCAL_RANK, Value::Int(9))])).collect(),
         &|_, _| vec![rank(0, vec![info(keys::NODEID, Value::Uint32(40))]), node("n1", vec![])],
     ];
-    for (map, ranks, per_node) in
-        [("0", 1, 1), ("0-3", 4, 4), ("0,1;2,3", 4, 2), ("0,1;2", 3, 2), ("0;1;2", 3, 1), ("0-2;3-5;6", 7, 3)]
-    {
+    for map in [
+        "0",
+        "0-3",
+        "0,1;2,3",
+        "0,1;2",
+        "0;1;2",
+        "0-2;3-5;6",
+        // Unequal nodes, one of them without ranks.
+        "0;1-3;4-6",
+        "0-2;3;4-6",
+        "0-2;3-5;6-10;11-15",
+        "0-2;;3-5",
+    ] {
+        let starts: Vec<u32> =
+            map.split(';').filter_map(|ranks| ranks.split(['-', ',']).next()?.parse().ok()).collect();
+        let ranks = map.split([';', '-', ',']).filter_map(|n| n.parse::<u32>().ok()).max().unwrap_or(0) + 1;
+        let rows: Vec<u32> =
+            (1..).zip(map.split(';')).filter(|(_, ranks)| !ranks.is_empty()).map(|(row, _)| row).collect();
+        let node_of = |n: u32| rows[starts.partition_point(|start| *start <= n) - 1];
         let names = (1..=map.split(';').count()).map(|n| format!("n{n}")).collect::<Vec<_>>().join(",");
         let maps = [info(keys::NODE_MAP, Value::string(names)), info(keys::PROC_MAP, Value::string(map))];
         for (number, extra) in extras.iter().enumerate() {
-            let infos = [&maps[..], &extra(ranks, per_node)].concat();
+            let infos = [&maps[..], &extra(ranks, &node_of)].concat();
             // A node with another name, though it has no ranks, is enough to look at each rank.
             let other = node("beyond", vec![info(keys::HOSTNAME_ALIASES, Value::string("another"))]);
             let (blocks, listed) = (job(&infos), job(&[&infos[..], &[other]].concat()));
@@ -480,6 +499,8 @@ fn ranks_in_blocks_have_the_values_of_ranks_anywhere() {
     let maps = [info(keys::NODE_MAP, Value::string("n1,n2")), info(keys::PROC_MAP, Value::string("0,1;2,3"))];
     let on = |name: &str| rank(1, vec![info(keys::HOSTNAME, Value::string(name))]);
     assert!(refused(&[&maps[..], &[on("n2")]].concat()).starts_with(keys::HOSTNAME));
+    let all: Vec<Info> = (0..4).map(|n| rank(n, vec![name(1)])).collect();
+    assert!(refused(&[&maps[..], &all].concat()).starts_with(keys::HOSTNAME), "two ranks are on the next node");
     let alias = node("n2", vec![info(keys::HOSTNAME_ALIASES, Value::string("other"))]);
     assert!(refused(&[&maps[..], &[alias, on("other")]].concat()).starts_with(keys::HOSTNAME));
     let order = node("n1", vec![info(keys::LOCAL_PEERS, Value::string("1,0"))]);

@@ -21,6 +21,7 @@
 mod blob;
 mod nodes;
 mod ranks;
+mod runs;
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString};
@@ -31,6 +32,10 @@ use crate::model::{Result, Status};
 
 pub use nodes::{NODE_BYTES_MAX, NODE_COUNT_MAX};
 pub use ranks::{RANK_COUNT_MAX, RANK_MAX};
+#[cfg(feature = "builder")]
+pub(crate) use runs::RunFinder;
+pub(crate) use runs::{NodeRun, Part};
+pub use runs::{NodeRuns, RankList, Ranks};
 
 const RAW: &[u8] = b"raw:";
 const NATIVE: &[u8] = b"pmix[";
@@ -148,53 +153,6 @@ pub(crate) fn write_ranks(ranks: impl Iterator<Item = u32>) -> Vec<u8> {
     let mut text = Vec::with_capacity(8 * ranks.size_hint().0 + 8);
     ranks::write_node(&mut text, ranks);
     text
-}
-
-/// A text of consecutive ranks, built on demand: in a large job, stored texts of ranks would take most of the memory.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RankList<'a> {
-    /// The text before the ranks.
-    pub prefix: &'a CStr,
-    /// The first rank.
-    pub first: u32,
-    /// One more than the last one.
-    pub end: u32,
-    /// Ranks of each node: `;` separates nodes, `,` separates ranks.
-    pub per_node: u32,
-}
-
-impl RankList<'_> {
-    /// The text.
-    ///
-    /// # Errors
-    /// `NOMEM`; `BAD_PARAM` for nodes without ranks.
-    pub fn text(&self) -> Result<CString> {
-        let RankList { prefix, first, end, per_node } = *self;
-        if per_node == 0 {
-            return Err(Status::ERR_BAD_PARAM);
-        }
-        // A rank needs eight bytes while it is written.
-        let mut text = fallible_alloc::vec(self.len_max() + 8)?;
-        text.extend_from_slice(prefix.to_bytes());
-        for node in (first..end).step_by(per_node as usize) {
-            text.extend((node > first).then_some(b';'));
-            ranks::write_node(&mut text, node..end.min(node.saturating_add(per_node)));
-        }
-        text.push(0);
-        CString::from_vec_with_nul(text).map_err(|_| Status::ERR_BAD_PARAM)
-    }
-
-    /// Whether it equals this text.
-    #[cfg(feature = "builder")]
-    pub(crate) fn is_text(&self, text: &[u8]) -> bool {
-        self.text().is_ok_and(|made| made.to_bytes() == text)
-    }
-
-    /// The maximum length of the text.
-    pub fn len_max(&self) -> usize {
-        let digits = self.end.max(1).ilog10() as usize + 1;
-        self.prefix.count_bytes() + self.end.saturating_sub(self.first) as usize * (digits + 1)
-    }
 }
 
 /// A map without its envelope.

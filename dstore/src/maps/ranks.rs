@@ -65,14 +65,15 @@ pub(super) fn write_ranges(nodes: &[Vec<u32>], len_max: usize) -> Result<Option<
 /// The ranks of one node without ranges.
 pub(super) fn write_node(text: &mut Vec<u8>, ranks: impl Iterator<Item = u32>) {
     let (before, mut digits) = (text.len(), Digits::of(0));
-    for rank in ranks {
+    // Of an iterator over several ranges, this is a loop over each.
+    ranks.for_each(|rank| {
         if digits.number.wrapping_add(1) == rank {
             digits.count_on();
         } else {
             digits = Digits::of(rank);
         }
         digits.write(text);
-    }
+    });
     // Removes the last comma.
     if text.len() > before {
         text.pop();

@@ -231,3 +231,62 @@ fn the_ranks_of_a_large_job_stay_ranges() {
         assert!(generate_ppn(text.as_bytes()).unwrap().starts_with(b"raw:0,1,2,"), "{text}");
     }
 }
+
+fn run(first_node: u32, part: u32, (first, block, stride, count): (u32, u32, u32, u32), step: u32) -> NodeRun {
+    NodeRun { first_node, part, of_first: Part { first, block, stride, count }, step }
+}
+
+#[test]
+fn runs_of_nodes_are_checked() {
+    let of = |runs: &[NodeRun], nodes| NodeRuns::new(runs.into(), nodes);
+    let good = [run(0, 0, (0, 4, 0, 4), 4), run(3, 0, (12, 1, 2, 3), 1), run(3, 1, (20, 2, 0, 2), 2)];
+    let runs = of(&good, 5).unwrap();
+    let ranks = |node| runs.ranks(node).map(|ranks| ranks.iter().map(|rank| rank.0).collect::<Vec<_>>());
+    assert_eq!(runs.ranks(2), Some(Ranks::Run(8..12)));
+    assert_eq!(ranks(4), Some(vec![13, 15, 17, 22, 23]));
+    assert_eq!((ranks(5), ranks(u32::MAX)), (None, None));
+    let list = RankList { prefix: c"raw:", runs: &runs, first: 2, end: 4 };
+    assert_eq!(list.text().unwrap().as_c_str(), c"raw:8,9,10,11;12,14,16,20,21");
+    assert!(list.text().unwrap().count_bytes() <= list.len_max());
+    assert!(RankList { end: 6, ..list }.text().is_err());
+    let bad = |change: fn(&mut [NodeRun; 3]), nodes| {
+        let mut runs = good;
+        change(&mut runs);
+        of(&runs, nodes).is_none()
+    };
+    assert!(!bad(|_| {}, 5) && !bad(|_| {}, 4));
+    // Nodes without a run, runs without a node, no runs, too many nodes.
+    assert!(bad(|runs| runs[0].first_node = 1, 5) && bad(|_| {}, 3) && of(&[], 5).is_none());
+    assert!(bad(|runs| runs[0].of_first.count = 0, 1 + NODE_COUNT_MAX as u32));
+    // Parts that are missing, or of other nodes; nodes that descend.
+    assert!(
+        bad(|runs| runs[2].part = 2, 5) && bad(|runs| runs[1].part = 1, 5) && bad(|runs| runs[2].first_node = 4, 5)
+    );
+    assert!(bad(|runs| runs[2].first_node = 2, 5) && bad(|runs| runs[0].first_node = u32::MAX, 5));
+    // Ranks that no process has, and too many of them.
+    assert!(bad(|runs| runs[0].of_first.block = 0, 5) && bad(|runs| runs[2].of_first.first = RANK_MAX, 5));
+    assert!(bad(|runs| runs[1].step = RANK_MAX, 5) && bad(|runs| runs[1].of_first.stride = u32::MAX, 5));
+    assert!(bad(|runs| runs[2].of_first.block = u32::MAX, 5));
+    assert!(bad(|runs| runs[1].of_first = Part { first: 0, block: 1, stride: 0, count: u32::MAX }, 5));
+}
+
+#[test]
+fn lists_of_ranks_become_runs() {
+    let found = |lists: &[&str]| {
+        let mut finder = RunFinder::default();
+        lists.iter().all(|list| finder.add(list.as_bytes()).unwrap().is_some()).then(|| finder.finish().unwrap())
+    };
+    let runs = |lists: &[&str]| found(lists).map(|runs| runs.iter().copied().collect::<Vec<_>>());
+    assert_eq!(runs(&["0,1", "2,3", "4,5"]), Some(vec![run(0, 0, (0, 2, 0, 2), 2)]));
+    assert_eq!(runs(&["0,3", "1,4", "2,5"]), Some(vec![run(0, 0, (0, 1, 3, 2), 1)]));
+    // The third node does not go on as the second did.
+    let two = vec![run(0, 0, (0, 2, 0, 2), 2), run(2, 0, (5, 2, 0, 2), 0)];
+    assert_eq!(runs(&["0,1", "2,3", "5,6"]), Some(two));
+    // Blocks of two, the last of which is shorter; then other ranks.
+    let parts = vec![run(0, 0, (0, 2, 4, 5), 0), run(0, 1, (11, 1, 0, 1), 0)];
+    assert_eq!(runs(&["0,1,4,5,8,11"]), Some(parts));
+    assert_eq!(runs(&["5"]), Some(vec![run(0, 0, (5, 1, 0, 1), 0)]));
+    for none in ["1,0", "1,1", "0-1", "x", "0,", "00", "268435457"] {
+        assert_eq!(runs(&["0,1", none]), None, "{none}");
+    }
+}

@@ -4,8 +4,8 @@ use std::ffi::c_char;
 use std::slice;
 use std::sync::OnceLock;
 
-use pmix_client::Ranks;
 use pmix_dstore::fallible_alloc;
+use pmix_dstore::maps::Ranks;
 use pmix_dstore::model::{Result, Status};
 
 use super::structure::Object;

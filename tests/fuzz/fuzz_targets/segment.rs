@@ -28,7 +28,7 @@ use nix::sys::stat::Mode;
 use pmix_dstore::codec::ValueRef;
 use pmix_dstore::codec::{self, Dialect};
 use pmix_dstore::job::JobData;
-use pmix_dstore::maps::RANK_COUNT_MAX;
+use pmix_dstore::maps::{RANK_COUNT_MAX, RANK_MAX};
 use pmix_dstore::model::{Key, KeyRef, Kval, Rank, Value, keys};
 use pmix_dstore::modex::ModexData;
 use pmix_dstore::qualified;
@@ -48,11 +48,13 @@ const ASKED_MAX: usize = 32;
 /// Jobs with more rows only take long.
 const ROWS_MAX: u32 = 2000;
 const FEW: InspectOptions = InspectOptions { rows_max: 2, bytes_max: 4 };
-/// Of a text of more ranks only the beginning is made: a segment of a few bytes may have one of 2^24 ranks.
-const TEXT_RANKS_MAX: u32 = 2000;
+/// Of a text of more nodes only the beginning is made, and none of more ranks: a segment of a few bytes may have one of 2^24 ranks.
+const TEXT_NODES_MAX: u32 = 100;
+const TEXT_RANKS_MAX: usize = 100_000;
 /// Forms that the samples have, as the inspector names them.
-const FORMS: [&str; 12] = [
-    " in each row, below",
+const FORMS: [&str; 13] = [
+    " nodes in each row",
+    " pieces with a formula each",
     " in all rows",
     " * (row / ",
     " numbers of ",
@@ -188,8 +190,11 @@ fn whole(value: ValueRef<'_>) -> Option<Value> {
         ValueRef::Str(text) => text.map_or(0, |text| text.to_bytes().len()),
         ValueRef::Bytes { bytes, .. } | ValueRef::Packed { bytes, .. } => bytes.len(),
         ValueRef::Ranks(list) => {
-            assert!(list.first < list.end && list.end as usize <= RANK_COUNT_MAX && list.per_node != 0, "{list:?}");
-            list.end = list.end.min(list.first + TEXT_RANKS_MAX);
+            assert!(list.first < list.end && list.end <= list.runs.nodes(), "{list:?}");
+            list.end = list.end.min(list.first + TEXT_NODES_MAX);
+            if list.rank_count() > TEXT_RANKS_MAX {
+                return None;
+            }
             list.len_max()
         }
         _ => 0,
@@ -245,8 +250,9 @@ fn read_job(
     for number in ODD {
         let _ = (reader.node_row_by_id(number), reader.app_row(number), node_row_of(reader, Rank(number)));
         let _ = reader.node_row_by_name(format!("node{number:03}").as_bytes());
-        if let Some(ranks) = reader.node_run(number) {
-            assert!(number < reader.node_count() && ranks.start <= ranks.end, "{ranks:?} of node {number}");
+        if let Some(ranks) = reader.node_ranks(number) {
+            assert!(number < reader.node_count() && ranks.iter().len() <= RANK_COUNT_MAX, "{ranks:?} of node {number}");
+            assert!(ranks.iter().all(|rank| rank.0 <= RANK_MAX), "{ranks:?} of node {number}");
         }
     }
     let _ = (reader.node_count(), reader.app_count(), reader.proc_count(), reader.node_row_by_name(b""));
@@ -614,10 +620,10 @@ fn registered(dialect: Dialect, bytes: &[u8]) {
         }
     }
     for (row, node) in (0..).zip(&job.nodes) {
-        if let Some(ranks) = reader.node_run(row) {
-            let list: Vec<String> = ranks.map(|rank| rank.to_string()).collect();
+        if let Some(ranks) = reader.node_ranks(row) {
+            let list: Vec<String> = ranks.iter().map(|rank| rank.0.to_string()).collect();
             let said = node.values.get(keys::LOCAL_PEERS.as_bytes()).and_then(Value::as_text);
-            assert_eq!(said, Some(list.join(",").as_bytes()), "ranks of node {row}");
+            assert_eq!(said.unwrap_or_default(), list.join(",").as_bytes(), "ranks of node {row}");
         }
         assert_eq!(reader.node_row_by_name(&node.hostname), job.node_row_by_name(&node.hostname));
     }

@@ -66,7 +66,7 @@ const KIND_AT: usize = 40;
 const MODEX: u32 = 2;
 
 /// The bytes of an entry, or of a line of numbers, before its check and from there on: all forms of section 3 of the format.
-const ENTRIES: [usize; 7] = [8, 12, 16, 20, 24, 44, 60];
+const ENTRIES: [usize; 8] = [8, 12, 16, 20, 24, 28, 44, 60];
 
 /// The check of bytes at a position, as the format has it.
 fn check_of(bytes: &[u8], pos: usize) -> u32 {
@@ -115,7 +115,7 @@ pub fn forge(bytes: &mut [u8], (start, len): (usize, usize), at: usize, lie: &[u
 
 /// The bytes of a column's description, and of the root of a table of contents, which stands last in it.
 const COLUMN_LEN: usize = 152;
-const JOB_ROOT_LEN: usize = 216;
+const JOB_ROOT_LEN: usize = 240;
 const MODEX_ROOT_LEN: usize = 224;
 /// Where in a column's description its source is, and the numbers of items of its tables.
 const SOURCE_AT: usize = 16;

@@ -23,7 +23,7 @@ pub fn jobs() -> Vec<JobData> {
     let bytes = |job: &JobData| build_job(job, "fuzz").expect("a segment");
     let is_small = |job: &JobData| bytes(job).len() < SEGMENT_LEN_MAX;
     let is_in_blocks = |job: &JobData| {
-        JobReader::open(Box::new(HeapRegion::new(&bytes(job)))).expect("as built").node_run(1).is_some()
+        JobReader::open(Box::new(HeapRegion::new(&bytes(job)))).expect("as built").node_ranks(1).is_some()
     };
     let job = |seed| {
         let mut job: JobData = random::job(seed);
@@ -32,15 +32,15 @@ pub fn jobs() -> Vec<JobData> {
     };
     let any = (0..).map(job).filter(is_small).take(6);
     let in_blocks = (10..).map(job).filter(|job| is_small(job) && is_in_blocks(job)).take(2);
-    any.chain(in_blocks).chain([large_job()]).collect()
+    any.chain(in_blocks).chain([large_job(66_000), large_job(1000)]).collect()
 }
 
-/// A job that is large enough for texts of ranks to be made by readers; its segment is small.
-fn large_job() -> JobData {
-    const RANKS: u32 = 66_000;
-    const PER_NODE: usize = 1024;
-    let ranks: Vec<String> = (0..RANKS).map(|rank| rank.to_string()).collect();
-    let lists: Vec<String> = ranks.chunks(PER_NODE).map(|ranks| ranks.join(",")).collect();
+/// A job with consecutive ranks on nodes of which one has two. From 65,536 ranks on readers make texts of ranks; its segment is small.
+fn large_job(ranks: u32) -> JobData {
+    let per_node = ranks.min(1024) as usize / 2;
+    let ranks: Vec<String> = (0..ranks).map(|rank| rank.to_string()).collect();
+    let (odd, others) = ranks.split_at(2);
+    let lists: Vec<String> = [odd].into_iter().chain(others.chunks(per_node)).map(|ranks| ranks.join(",")).collect();
     let nodes: Vec<String> = (0..lists.len()).map(|node| format!("node{node:03}")).collect();
     let maps = [(keys::NODE_MAP, nodes.join(",")), (keys::PROC_MAP, format!("raw:{}", lists.join(";")))];
     let mut job = JobData::new(nspace());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 
-use super::numbers::{Formula, Numbers};
+use super::numbers::{Formula, Numbers, Piecewise};
 use super::texts::Texts;
 use crate::codec::ValueRef;
 use crate::fallible_alloc;
@@ -127,8 +127,8 @@ impl Column {
                 break;
             }
             match Plain::of(ValueRef::from(value)).filter(|value| value.ty() == dense.ty) {
-                // A gap would end the formula, and the missing rows probably follow soon.
-                Some(_) if !is_next && dense.numbers.formula().is_some() => break,
+                // A gap would end the formulas, and the missing rows probably follow soon.
+                Some(_) if !is_next && dense.numbers.pieces().is_some() => break,
                 Some(plain) => dense.set(row, &plain)?,
                 None => continue,
             }
@@ -210,28 +210,35 @@ impl Column {
         self.mark_derived(0, rows)
     }
 
-    /// As [`Column::derive`], with one value for each `per_block` consecutive ranks of the first `rows`: numbers of one type, or
-    /// texts.
+    /// As [`Column::derive`], with the numbers from 0 on for each block of ranks: `counts` has the length of each.
     ///
     /// # Errors
     /// `NOMEM`.
-    pub(super) fn derive_blocks<'v>(
-        &mut self,
-        per_block: u32,
-        rows: u32,
-        values: impl Iterator<Item = ValueRef<'v>>,
-    ) -> Result<()> {
-        let blocks =
-            (0..rows).step_by(per_block as usize).map(|first| first..rows.min(first.saturating_add(per_block)));
-        let blocks = blocks.zip(values);
+    pub(super) fn derive_counting(&mut self, ty: DataType, counts: impl Iterator<Item = u32> + Clone) -> Result<()> {
         if !self.is_empty() {
-            return self.derive(blocks.flat_map(|(ranks, value)| ranks.map(move |rank| (Rank(rank), value))));
+            let number = |number: u32| ValueRef::Scalar { ty, bits: number.into() };
+            return self.derive((0..).map(Rank).zip(counts.flat_map(|count| (0..count).map(number))));
+        }
+        let numbers = Numbers::counting(counts, ty.scalar_mask().unwrap_or(u64::MAX))?;
+        let (filled, rows) = (numbers.len(), numbers.len() as u32);
+        self.dense = Some(Dense { ty, numbers, present: Vec::new(), filled, texts: None });
+        self.mark_derived(0, rows)
+    }
+
+    /// As [`Column::derive`], with the value and the length of each block of consecutive ranks: numbers of one type, or texts.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub(super) fn derive_blocks<'v>(&mut self, blocks: impl Iterator<Item = (u32, ValueRef<'v>)>) -> Result<()> {
+        if !self.is_empty() {
+            let values = blocks.flat_map(|(count, value)| std::iter::repeat_n(value, count as usize));
+            return self.derive((0..).map(Rank).zip(values));
         }
         self.dense = None;
-        for (ranks, value) in blocks {
+        for (count, value) in blocks {
             let plain = Plain(value);
             let dense = self.dense.get_or_insert_with(|| Dense::new(plain.ty()));
-            dense.push_many(&plain, ranks.len() as u32)?;
+            dense.push_many(&plain, count)?;
         }
         self.mark_derived(0, self.rows())
     }
@@ -363,13 +370,10 @@ impl FullColumn<'_> {
         self.dense.rows()
     }
 
-    /// The length of runs from the first row on in which all rows have the same value.
-    pub fn block(&self) -> u32 {
-        match self.dense.numbers.formula() {
-            Some(Formula { step: 0, .. }) => self.rows(),
-            Some(formula) => formula.divisor,
-            None => 1,
-        }
+    /// The numbers of the values in the order of the rows, with as many consecutive rows as have each. Of texts, equal numbers are
+    /// equal texts.
+    pub fn runs(&self) -> impl Iterator<Item = (u64, u32)> {
+        self.dense.numbers.runs()
     }
 
     /// The value of a row that there is.
@@ -384,9 +388,9 @@ impl FullColumn<'_> {
         self.dense.ty
     }
 
-    /// The formula of the rows' numbers; for texts, numbers are assigned in order of first occurrence.
-    pub fn formula(&self) -> Option<Formula> {
-        self.dense.numbers.formula()
+    /// The formulas of the rows' numbers, if they are few; for texts, numbers are assigned in order of first occurrence.
+    pub fn pieces(&self) -> Option<&Piecewise> {
+        self.dense.numbers.pieces()
     }
 
     /// The number of a row.
@@ -466,6 +470,9 @@ impl Dense {
 
     /// The same for `count` rows with one value.
     fn push_many(&mut self, value: &Plain<'_>, count: u32) -> Result<()> {
+        if count == 0 {
+            return Ok(());
+        }
         let number = self.number_of(value)?;
         self.numbers.push_many(number, count)?;
         self.filled += count as usize;

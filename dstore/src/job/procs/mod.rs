@@ -13,6 +13,8 @@ use crate::model::{DataType, Key, Rank, Result, Status, Value};
 pub use column::Column;
 pub(crate) use column::FullColumn;
 pub(crate) use numbers::Formula;
+#[cfg(feature = "builder")]
+pub(crate) use numbers::{Piece, Piecewise};
 
 /// Process-level values as columns: one per key, indexed by rank.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -99,15 +101,25 @@ impl ProcTable {
         self.derive(key, self.rows, self.ranks().map(|rank| (rank, number(rank))))
     }
 
-    /// As [`ProcTable::derive`], with one value for each `per_block` consecutive ranks: numbers of one type, or texts.
+    /// As [`ProcTable::derive`], with the value and the length of each block of consecutive ranks: numbers of one type, or texts.
     pub(super) fn derive_blocks<'v>(
         &mut self,
         key: &'static str,
         rows: u32,
-        per_block: u32,
-        values: impl Iterator<Item = ValueRef<'v>>,
+        blocks: impl Iterator<Item = (u32, ValueRef<'v>)>,
     ) -> Result<()> {
-        self.derive_with(key, rows, |column| column.derive_blocks(per_block, rows, values))
+        self.derive_with(key, rows, |column| column.derive_blocks(blocks))
+    }
+
+    /// As [`ProcTable::derive`], with the numbers from 0 on for each block of consecutive ranks.
+    pub(super) fn derive_counting(
+        &mut self,
+        key: &'static str,
+        rows: u32,
+        ty: DataType,
+        counts: impl Iterator<Item = u32> + Clone,
+    ) -> Result<()> {
+        self.derive_with(key, rows, |column| column.derive_counting(ty, counts))
     }
 
     fn derive_with(

@@ -1,4 +1,7 @@
-//! The numbers of a column's rows: a formula while one gives all of them, else an array of the narrowest width.
+//! The numbers of a column's rows: formulas, each for a piece of the rows, while these are few; else an array of the narrowest
+//! width.
+
+use std::ops::Range;
 
 use crate::fallible_alloc;
 use crate::model::Result;
@@ -17,13 +20,6 @@ impl Formula {
     /// One number for all rows.
     pub const fn constant(start: u64) -> Formula {
         Formula { start, step: 0, divisor: 1, modulus: 0 }
-    }
-
-    /// The formula that gives these numbers, masked with `mask`, if there is one.
-    #[cfg(feature = "builder")]
-    pub fn of(mut numbers: impl Iterator<Item = u64>, mask: u64) -> Option<Formula> {
-        let mut pattern = Pattern::new(mask);
-        numbers.all(|number| pattern.push(number)).then_some(pattern.formula)
     }
 
     /// `start` plus the row.
@@ -194,10 +190,123 @@ impl Pattern {
     }
 }
 
+/// Rows whose numbers a formula gives, by the row's distance to the first of them.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Piece {
+    pub rows: Range<u32>,
+    pub formula: Formula,
+}
+
+/// Formulas for pieces of the rows: the numbers of ranks on nodes that differ only here and there.
+#[derive(Clone, Debug)]
+pub(crate) struct Piecewise {
+    /// The pieces before the last one.
+    done: Vec<Piece>,
+    /// The last piece, and its first row.
+    last: Pattern,
+    first: u32,
+}
+
+impl Piecewise {
+    /// Maximum number of pieces. Readers search them.
+    const COUNT_MAX: usize = 4096;
+    /// As many are always allowed; more only with this many rows each, so that they take less memory than an array.
+    const COUNT_MIN: usize = 16;
+    const ROWS_MIN: usize = 32;
+
+    fn new(mask: u64) -> Piecewise {
+        Piecewise { done: Vec::new(), last: Pattern::new(mask), first: 0 }
+    }
+
+    /// The pieces of these numbers, masked with `mask`. Nothing if they are too many.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    #[cfg(feature = "builder")]
+    pub fn of(numbers: impl Iterator<Item = u64>, mask: u64) -> Result<Option<Piecewise>> {
+        let mut pieces = Piecewise::new(mask);
+        for number in numbers {
+            if !pieces.push(number)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(pieces))
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> u32 {
+        self.first + self.last.rows
+    }
+
+    /// The only formula, if there is one piece.
+    pub fn formula(&self) -> Option<Formula> {
+        self.done.is_empty().then_some(self.last.formula)
+    }
+
+    /// The pieces in the order of the rows.
+    pub fn iter(&self) -> impl Iterator<Item = Piece> {
+        let last = Piece { rows: self.first..self.rows(), formula: self.last.formula };
+        self.done.iter().cloned().chain([last])
+    }
+
+    /// Number of pieces.
+    #[cfg(feature = "builder")]
+    pub fn count(&self) -> usize {
+        self.done.len() + 1
+    }
+
+    /// The numbers with as many consecutive rows as each has within its piece.
+    pub fn runs(&self) -> impl Iterator<Item = (u64, u32)> {
+        let mask = self.last.mask;
+        self.iter().flat_map(move |Piece { rows, formula }| {
+            let count = rows.end - rows.start;
+            let block = if formula.step == 0 { count.max(1) } else { formula.divisor };
+            (0..count).step_by(block as usize).map(move |row| (formula.at(row) & mask, block.min(count - row)))
+        })
+    }
+
+    /// The number of an existing row.
+    #[inline]
+    fn get(&self, row: u32) -> u64 {
+        if row >= self.first { self.last.get(row - self.first) } else { self.get_done(row) }
+    }
+
+    #[inline(never)]
+    fn get_done(&self, row: u32) -> u64 {
+        let piece = &self.done[self.done.partition_point(|piece| piece.rows.end <= row)];
+        piece.formula.at(row - piece.rows.start) & self.last.mask
+    }
+
+    /// Adds a row. Returns false if there are too many pieces.
+    #[inline]
+    fn push(&mut self, number: u64) -> Result<bool> {
+        if self.last.push(number) { Ok(true) } else { self.push_piece(number) }
+    }
+
+    /// As [`Piecewise::push`], for a number that the last formula does not give: it begins a piece.
+    #[cold]
+    fn push_piece(&mut self, number: u64) -> Result<bool> {
+        let count_max = Piecewise::COUNT_MAX.min(Piecewise::COUNT_MIN + self.rows() as usize / Piecewise::ROWS_MIN);
+        if self.done.len() + 1 >= count_max {
+            return Ok(false);
+        }
+        // A block that is longer than those before it belongs to the new piece as a whole.
+        let Pattern { formula, mask, rows, .. } = self.last;
+        let again = if number == self.last.number { formula.divisor } else { 0 };
+        let kept = rows - again;
+        let formula = Pattern::of(formula, kept, mask).formula;
+        fallible_alloc::push(&mut self.done, Piece { rows: self.first..self.first + kept, formula })?;
+        self.first += kept;
+        self.last = Pattern::new(mask);
+        self.last.push_many(number, again + 1);
+        Ok(true)
+    }
+}
+
 /// The numbers of rows 0 to [`Numbers::len`].
 #[derive(Clone, Debug)]
 pub(crate) enum Numbers {
-    Pattern(Pattern),
+    Piecewise(Piecewise),
     U8(Vec<u8>),
     U16(Vec<u16>),
     U32(Vec<u32>),
@@ -206,9 +315,9 @@ pub(crate) enum Numbers {
 
 /// The same for an array of either width.
 macro_rules! each_width {
-    ($numbers:expr, $array:ident => $result:expr, $pattern:ident => $other:expr) => {
+    ($numbers:expr, $array:ident => $result:expr, $pieces:ident => $other:expr) => {
         match $numbers {
-            Numbers::Pattern($pattern) => $other,
+            Numbers::Piecewise($pieces) => $other,
             Numbers::U8($array) => $result,
             Numbers::U16($array) => $result,
             Numbers::U32($array) => $result,
@@ -220,29 +329,48 @@ macro_rules! each_width {
 impl Numbers {
     /// No rows yet; numbers will be masked with `mask`.
     pub fn new(mask: u64) -> Numbers {
-        Numbers::Pattern(Pattern::new(mask))
+        Numbers::Piecewise(Piecewise::new(mask))
     }
 
     /// The numbers of a formula for `rows` rows, masked with `mask`.
     pub fn of(formula: Formula, rows: u32, mask: u64) -> Numbers {
-        Numbers::Pattern(Pattern::of(formula, rows, mask))
+        Numbers::Piecewise(Piecewise { last: Pattern::of(formula, rows, mask), ..Piecewise::new(mask) })
+    }
+
+    /// The numbers from 0 on, as many as each count says, then again from 0 on.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub fn counting(counts: impl Iterator<Item = u32> + Clone, mask: u64) -> Result<Numbers> {
+        let most = counts.clone().max().unwrap_or(0);
+        let ascending = fallible_alloc::collect((0..most).map(u64::from))?;
+        let mut numbers = Numbers::new(mask);
+        counts.into_iter().try_for_each(|count| numbers.push_all(&ascending[..count as usize]))?;
+        Ok(numbers)
     }
 
     pub fn len(&self) -> usize {
-        each_width!(self, array => array.len(), pattern => pattern.rows as usize)
+        each_width!(self, array => array.len(), pieces => pieces.rows() as usize)
     }
 
-    /// The formula of all numbers, if one was detected while they were added.
-    pub fn formula(&self) -> Option<Formula> {
+    /// The pieces whose formulas give all numbers, if they were few enough while numbers were added.
+    pub fn pieces(&self) -> Option<&Piecewise> {
         match self {
-            Numbers::Pattern(pattern) => Some(pattern.formula),
+            Numbers::Piecewise(pieces) => Some(pieces),
             _ => None,
         }
     }
 
+    /// The numbers with as many consecutive rows as have each. Neighbouring runs may have the same number; those of an array are
+    /// of one row each.
+    pub fn runs(&self) -> impl Iterator<Item = (u64, u32)> {
+        let stored = if self.pieces().is_some() { 0 } else { self.len() as u32 };
+        self.pieces().into_iter().flat_map(Piecewise::runs).chain((0..stored).map(|row| (self.get(row), 1)))
+    }
+
     /// Heap memory in bytes.
     pub fn bytes(&self) -> usize {
-        each_width!(self, array => size_of_val(array.as_slice()), _pattern => 0)
+        each_width!(self, array => size_of_val(array.as_slice()), pieces => size_of_val(pieces.done.as_slice()))
     }
 
     /// The number of an existing row.
@@ -250,7 +378,7 @@ impl Numbers {
     pub fn get(&self, row: u32) -> u64 {
         let index = row as usize;
         match self {
-            Numbers::Pattern(pattern) => pattern.get(row),
+            Numbers::Piecewise(pieces) => pieces.get(row),
             Numbers::U8(array) => array[index].into(),
             Numbers::U16(array) => array[index].into(),
             Numbers::U32(array) => array[index].into(),
@@ -264,8 +392,8 @@ impl Numbers {
     /// `NOMEM`.
     #[inline]
     pub fn push(&mut self, number: u64) -> Result<()> {
-        if let Numbers::Pattern(pattern) = self
-            && pattern.push(number)
+        if let Numbers::Piecewise(pieces) = self
+            && pieces.push(number)?
         {
             return Ok(());
         }
@@ -277,8 +405,16 @@ impl Numbers {
     /// # Errors
     /// `NOMEM`.
     pub fn push_all(&mut self, numbers: &[u64]) -> Result<()> {
-        let taken = if let Numbers::Pattern(pattern) = self { pattern.push_all(numbers) } else { 0 };
-        numbers[taken..].iter().try_for_each(|number| self.push(*number))
+        let mut rest = numbers;
+        while let (Some((number, after)), Numbers::Piecewise(pieces)) = (rest.split_first(), &mut *self) {
+            let taken = pieces.last.push_all(rest);
+            rest = &rest[taken..];
+            if taken == 0 {
+                self.push(*number)?;
+                rest = after;
+            }
+        }
+        rest.iter().try_for_each(|number| self.push(*number))
     }
 
     /// Adds rows with the same number.
@@ -286,13 +422,26 @@ impl Numbers {
     /// # Errors
     /// `NOMEM`.
     pub fn push_many(&mut self, number: u64, count: u32) -> Result<()> {
-        let taken = if let Numbers::Pattern(pattern) = self { pattern.push_many(number, count) } else { 0 };
-        (taken..count).try_for_each(|_| self.push(number))
+        let mut left = count;
+        while left > 0
+            && let Numbers::Piecewise(pieces) = self
+        {
+            let taken = pieces.last.push_many(number, left);
+            left -= taken;
+            if taken == 0 {
+                self.push(number)?;
+                left -= 1;
+            }
+        }
+        (0..left).try_for_each(|_| self.push(number))
     }
 
     fn push_array(&mut self, number: u64) -> Result<()> {
-        self.make_array(number)?;
-        each_width!(self, array => fallible_alloc::push(array, number as _), _pattern => Ok(()))
+        let bits = each_width!(self, array => 8 * size_of_first(array), _pieces => 0);
+        if 64 - number.leading_zeros() as usize > bits || bits == 0 {
+            self.make_array(number)?;
+        }
+        each_width!(self, array => fallible_alloc::push(array, number as _), _pieces => Ok(()))
     }
 
     /// Replaces the number of an existing row.
@@ -302,7 +451,7 @@ impl Numbers {
     pub fn replace(&mut self, row: u32, number: u64) -> Result<()> {
         if self.get(row) != number {
             self.make_array(number)?;
-            each_width!(self, array => array[row as usize] = number as _, _pattern => {});
+            each_width!(self, array => array[row as usize] = number as _, _pieces => {});
         }
         Ok(())
     }
@@ -317,29 +466,33 @@ impl Numbers {
             let more = len.saturating_sub(array.len());
             fallible_alloc::reserve(array, more)?;
             array.resize(len, 0);
-        }, _pattern => {});
+        }, _pieces => {});
         Ok(())
     }
 
     /// Converts the numbers to an array that can hold `number`, too.
     fn make_array(&mut self, number: u64) -> Result<()> {
-        let own = each_width!(self, array => 8 * size_of_first(array), pattern => {
-            let rows = pattern.rows;
-            64 - (0..rows).fold(0, |all, row| all | pattern.get(row)).leading_zeros() as usize
+        let own = each_width!(self, array => 8 * size_of_first(array), pieces => {
+            64 - pieces.runs().fold(0, |all, (number, _)| all | number).leading_zeros() as usize
         });
         let bits = own.max(64 - number.leading_zeros() as usize);
-        let is_wide = !matches!(self, Numbers::Pattern(_)) && bits == own;
-        if is_wide {
+        if self.pieces().is_none() && bits == own {
             return Ok(());
         }
-        let rows = 0..self.len() as u32;
         *self = match bits {
-            0..=8 => Numbers::U8(fallible_alloc::collect(rows.map(|row| self.get(row) as u8))?),
-            9..=16 => Numbers::U16(fallible_alloc::collect(rows.map(|row| self.get(row) as u16))?),
-            17..=32 => Numbers::U32(fallible_alloc::collect(rows.map(|row| self.get(row) as u32))?),
-            _ => Numbers::U64(fallible_alloc::collect(rows.map(|row| self.get(row)))?),
+            0..=8 => Numbers::U8(self.array(|number| number as u8)?),
+            9..=16 => Numbers::U16(self.array(|number| number as u16)?),
+            17..=32 => Numbers::U32(self.array(|number| number as u32)?),
+            _ => Numbers::U64(self.array(|number| number)?),
         };
         Ok(())
+    }
+
+    /// All numbers in an array.
+    fn array<T: Clone>(&self, of: impl Fn(u64) -> T) -> Result<Vec<T>> {
+        let mut array = fallible_alloc::vec(self.len())?;
+        self.runs().for_each(|(number, count)| array.extend(std::iter::repeat_n(of(number), count as usize)));
+        Ok(array)
     }
 }
 
@@ -351,6 +504,14 @@ fn size_of_first<T>(_: &[T]) -> usize {
 mod tests {
     use super::*;
 
+    fn formula_of(numbers: &Numbers) -> Option<Formula> {
+        numbers.pieces().and_then(Piecewise::formula)
+    }
+
+    fn pieces_of(numbers: &Numbers) -> Option<Vec<Piece>> {
+        numbers.pieces().map(|pieces| pieces.iter().collect())
+    }
+
     /// Adds numbers one by one and reads all back at each step; then adds them in batches of several lengths, with the same
     /// result.
     fn of(numbers: &[u64], mask: u64) -> Numbers {
@@ -360,7 +521,7 @@ mod tests {
             [before, after].into_iter().for_each(|piece| pieces.push_all(piece).unwrap());
             let mut each = Numbers::new(mask);
             numbers.iter().for_each(|number| each.push(*number).unwrap());
-            assert_eq!(pieces.formula(), each.formula(), "{numbers:?}");
+            assert_eq!(pieces_of(&pieces), pieces_of(&each), "{numbers:?}");
             assert_eq!(pieces.len(), numbers.len());
             assert!((0..).zip(numbers).all(|(row, number)| pieces.get(row) == *number), "{numbers:?}");
         }
@@ -378,7 +539,7 @@ mod tests {
     fn formulas_are_found_while_numbers_come() {
         let formula = |start, step, divisor, modulus| Some(Formula { start, step, divisor, modulus });
         let all = |n: u64, number: fn(u64) -> u64| (0..n).map(number).collect::<Vec<_>>();
-        let found = |numbers: &[u64]| of(numbers, u32::MAX.into()).formula();
+        let found = |numbers: &[u64]| formula_of(&of(numbers, u32::MAX.into()));
         assert_eq!(found(&[]), formula(0, 0, 1, 0));
         assert_eq!(found(&[7; 100]), formula(7, 0, 1, 0));
         assert_eq!(found(&all(100, |n| n)), formula(0, 1, 1, 0));
@@ -404,17 +565,21 @@ mod tests {
             for rows in 0..64 {
                 let mut made = Numbers::of(formula, rows, u32::MAX.into());
                 let numbers = |rows| (0..rows).map(|row| formula.at(row) & 0xffff_ffff).collect::<Vec<_>>();
-                assert_eq!(made.formula(), of(&numbers(rows), u32::MAX.into()).formula(), "{rows} of {formula:?}");
+                assert_eq!(
+                    formula_of(&made),
+                    formula_of(&of(&numbers(rows), u32::MAX.into())),
+                    "{rows} of {formula:?}"
+                );
                 // It continues and ends as the original does.
                 for row in rows..rows + 40 {
                     made.push(formula.at(row) & 0xffff_ffff).unwrap();
                 }
                 let mut all = of(&numbers(rows + 40), u32::MAX.into());
-                assert_eq!(made.formula(), all.formula(), "{rows} of {formula:?}");
+                assert_eq!(formula_of(&made), formula_of(&all), "{rows} of {formula:?}");
                 for number in [formula.at(rows + 40) & 0xffff_ffff, 99] {
                     made.push(number).unwrap();
                     all.push(number).unwrap();
-                    assert_eq!(made.formula(), all.formula(), "{rows} of {formula:?}");
+                    assert_eq!(formula_of(&made), formula_of(&all), "{rows} of {formula:?}");
                 }
             }
         }
@@ -434,14 +599,80 @@ mod tests {
             runs.iter().for_each(|(number, count)| all.push_many(*number, *count).unwrap());
             let each: Vec<u64> =
                 runs.iter().flat_map(|(number, count)| std::iter::repeat_n(*number, *count as usize)).collect();
-            assert_eq!(all.formula(), of(&each, u64::MAX).formula(), "{runs:?}");
+            assert_eq!(pieces_of(&all), pieces_of(&of(&each, u64::MAX)), "{runs:?}");
             assert_eq!((0..all.len() as u32).map(|row| all.get(row)).collect::<Vec<_>>(), each);
+        }
+    }
+
+    /// Numbers of `count` rows of each of these blocks.
+    fn blocks(counts: &[u64], number: fn(u64, u64) -> u64) -> Vec<u64> {
+        (0..).zip(counts).flat_map(|(block, count)| (0..*count).map(move |local| number(block, local))).collect()
+    }
+
+    #[test]
+    fn numbers_of_unequal_blocks_are_few_pieces() {
+        let count = |numbers: &[u64]| of(numbers, u64::MAX).pieces().map(Piecewise::count);
+        let [odd, groups] = [[&[64u64; 9][..], &[2], &[64; 9]].concat(), [[64u64; 9], [32; 9], [48; 9]].concat()];
+        for (counts, of_nodes, of_locals) in [
+            (&odd[..], 2, 2),
+            (&odd[..10], 1, 1),
+            // The pattern of the first block fits a part of the second.
+            (&odd[9..], 2, 3),
+            (&groups[..], 3, 4),
+        ] {
+            assert_eq!(count(&blocks(counts, |block, _| block)), Some(of_nodes), "{counts:?}");
+            assert_eq!(count(&blocks(counts, |_, local| local)), Some(of_locals), "{counts:?}");
+        }
+        // Dealt round over nodes of which the first has two ranks.
+        let dealt: Vec<u64> =
+            (0..64).flat_map(|round| (u64::from(round > 1)..9).map(move |node| node << 32 | round)).collect();
+        assert_eq!(count(&dealt.iter().map(|both| both >> 32).collect::<Vec<_>>()), Some(2));
+        assert_eq!(count(&dealt.iter().map(|both| both & 0xff).collect::<Vec<_>>()), Some(2));
+        // By socket: two neighbours on each node in each round.
+        let sockets: Vec<u64> = (0..8).flat_map(|round| (0..18).map(move |place| 2 * round + place % 2)).collect();
+        assert_eq!(count(&sockets), Some(8));
+    }
+
+    #[test]
+    fn pieces_that_are_many_become_an_array() {
+        let mut random = 1u64;
+        let mut next = |below: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) % below
+        };
+        let drawn: Vec<u64> = (0..2000).map(|_| next(200)).collect();
+        assert_eq!(of(&drawn[..200], u64::MAX).pieces().map(Piecewise::count), None);
+        let regular: Vec<u64> = (0..1000).map(|row| row / 4).collect();
+        let [before, after] = [[&regular[..], &drawn].concat(), [&drawn[..], &regular].concat()];
+        for numbers in [before, after] {
+            let all = numbers.iter().fold(Numbers::new(u64::MAX), |mut all, number| {
+                all.push(*number).unwrap();
+                all
+            });
+            assert!(matches!(all, Numbers::U8(_)) && all.bytes() == numbers.len());
+            assert!((0..).zip(&numbers).all(|(row, number)| all.get(row) == *number));
+            let runs: Vec<u64> =
+                all.runs().flat_map(|(number, count)| std::iter::repeat_n(number, count as usize)).collect();
+            assert_eq!(runs, numbers);
+        }
+    }
+
+    #[test]
+    fn blocks_count_from_0_on() {
+        for counts in [&[64u32, 64, 64][..], &[2, 64, 64], &[0, 5, 0, 7], &[], &[1, 1, 1, 3]] {
+            let each: Vec<u64> = counts.iter().flat_map(|count| (0..*count).map(u64::from)).collect();
+            let made = Numbers::counting(counts.iter().copied(), 0xffff).unwrap();
+            assert_eq!(pieces_of(&made), pieces_of(&of(&each, 0xffff)), "{counts:?}");
         }
     }
 
     #[test]
     fn arrays_are_as_wide_as_they_must() {
-        let width = |numbers: &[u64]| each_width!(of(numbers, u64::MAX), array => size_of_first(&array), _pattern => 0);
+        let width = |numbers: &[u64]| {
+            let mut all = of(numbers, u64::MAX);
+            all.resize(numbers.len()).unwrap();
+            each_width!(all, array => size_of_first(&array), _pieces => 0)
+        };
         assert_eq!(width(&[1, 7, 3]), 1);
         assert_eq!(width(&[1, 7, 3, 255]), 1);
         assert_eq!(width(&[1, 7, 3, 256, 1]), 2);
@@ -454,7 +685,7 @@ mod tests {
     fn rows_can_be_added_and_replaced() {
         let mut all = of(&[5, 5, 5], u64::MAX);
         all.replace(1, 5).unwrap();
-        assert!(all.formula().is_some());
+        assert!(formula_of(&all).is_some());
         all.replace(1, 600).unwrap();
         all.resize(5).unwrap();
         all.push(1).unwrap();

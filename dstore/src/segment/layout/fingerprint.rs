@@ -6,7 +6,7 @@ use super::header::{FORMAT_VERSION, Header};
 use super::page::{PageEntry, PageHeader};
 use super::toc::{
     ArchivedColumnToc, ArchivedExtent, ArchivedJobToc, ArchivedKeysToc, ArchivedModexToc, DictEntry, FieldEntry, IdRow,
-    KeySlot, LocationEntry, NameSlot, ShapeEntry, SparseEntry, VariableEntry,
+    KeySlot, LocationEntry, NameSlot, PieceEntry, RunEntry, ShapeEntry, SparseEntry, VariableEntry,
 };
 
 /// A struct of the format: name, size, alignment, and its fields with their offsets.
@@ -29,12 +29,15 @@ pub(crate) const LAYOUT: &[StructLayout] = layouts! {
     ArchivedKeysToc { slots, ids, text }
     ArchivedColumnToc { key, realm, ty, rows, source, reserved, start, step, divisor, modulus, numbers, presence,
         dictionary, sparse }
-    ArchivedJobToc { columns, keys, rows, proc_count, flags, reserved, node_names, node_ids, appnums, heap }
+    ArchivedJobToc { columns, keys, rows, proc_count, flags, reserved, node_names, node_ids, appnums,
+        node_runs, heap }
     ArchivedModexToc { keys, first_rank, last_rank, rank_step, placement, stride, rank_count, shapes, fields, shape_ids,
         places, records }
     KeySlot { hash, text_pos, text_len, id, realms, columns, check, reserved }
     DictEntry { pos, len, check }
     SparseEntry { row, ty, value, len, check }
+    PieceEntry { start, first, end, step, divisor, modulus, check }
+    RunEntry { first_node, part, first_rank, step, block, stride, count, check }
     NameSlot { hash, pos, len, row, check, reserved }
     IdRow { id, row, check, reserved }
     ShapeEntry { field_first, field_count, check, reserved }

@@ -5,7 +5,7 @@ use std::mem::offset_of;
 /// First eight bytes of every segment.
 pub const MAGIC: [u8; 8] = *b"PMIXDSEG";
 /// Version of the format that this build writes and reads.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
 /// Length of the header; the first region follows.
 pub const HEADER_LEN: usize = 512;
 /// Known feature bits. A segment with another bit in `features` is refused.

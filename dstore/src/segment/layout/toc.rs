@@ -40,7 +40,7 @@ pub(crate) struct ColumnToc {
     pub(crate) ty: u32,
     /// Number of rows that the column covers; other rows have no value.
     pub(crate) rows: u32,
-    /// [`SOURCE_NONE`], [`SOURCE_FORMULA`], [`SOURCE_DENSE`] or [`SOURCE_RANKS`].
+    /// [`SOURCE_NONE`], [`SOURCE_FORMULA`], [`SOURCE_DENSE`], [`SOURCE_RANKS`] or [`SOURCE_PIECES`].
     pub(crate) source: u32,
     /// Zero.
     pub(crate) reserved: u32,
@@ -52,7 +52,7 @@ pub(crate) struct ColumnToc {
     pub(crate) divisor: u64,
     /// See `start`.
     pub(crate) modulus: u64,
-    /// Dense numbers of 1, 2, 4 or 8 bytes in lines, one per row.
+    /// Dense numbers of 1, 2, 4 or 8 bytes in lines, one per row; or [`PieceEntry`]s.
     pub(crate) numbers: Extent,
     /// 64-bit words in lines, one bit per row: 1 if the column has a value. Empty if all rows have one.
     pub(crate) presence: Extent,
@@ -68,8 +68,10 @@ pub(crate) const SOURCE_NONE: u32 = 0;
 pub(crate) const SOURCE_FORMULA: u32 = 1;
 /// Numbers are stored.
 pub(crate) const SOURCE_DENSE: u32 = 2;
-/// Texts of ranks, which readers build.
+/// Texts of ranks, which readers build from the runs of nodes.
 pub(crate) const SOURCE_RANKS: u32 = 3;
+/// Numbers are computed, by another formula in each piece of the rows.
+pub(crate) const SOURCE_PIECES: u32 = 4;
 
 /// Table of contents of a job segment.
 #[derive(Archive, Clone, Debug, Default)]
@@ -83,7 +85,7 @@ pub(crate) struct JobToc {
     pub(crate) rows: [u32; 5],
     /// Number of processes of the job.
     pub(crate) proc_count: u32,
-    /// [`NODE_IDS_ARE_ROWS`], [`APPNUMS_ARE_ROWS`], [`NODES_ARE_BLOCKS`].
+    /// [`NODE_IDS_ARE_ROWS`], [`APPNUMS_ARE_ROWS`].
     pub(crate) flags: u32,
     /// Zero.
     pub(crate) reserved: u32,
@@ -93,6 +95,8 @@ pub(crate) struct JobToc {
     pub(crate) node_ids: Extent,
     /// [`IdRow`]s sorted by application number.
     pub(crate) appnums: Extent,
+    /// [`RunEntry`]s in the order of nodes, then of parts: the ranks of each node. Empty if they are not known, or irregular.
+    pub(crate) node_runs: Extent,
     /// Bytes of strings, byte objects and structures.
     pub(crate) heap: Extent,
 }
@@ -101,8 +105,6 @@ pub(crate) struct JobToc {
 pub(crate) const NODE_IDS_ARE_ROWS: u32 = 1;
 /// An application's number is its row; `appnums` is empty.
 pub(crate) const APPNUMS_ARE_ROWS: u32 = 2;
-/// The formula of the ranks' node ids gives the ranks of each node, and each node's list of local peers agrees with it.
-pub(crate) const NODES_ARE_BLOCKS: u32 = 4;
 
 /// Table of contents of a modex segment.
 #[derive(Archive, Clone, Debug, Default)]
@@ -189,6 +191,48 @@ pub(crate) struct SparseEntry {
     pub(crate) value: u64,
     /// Length of a variable value, as in [`DictEntry`]; 0 for a number.
     pub(crate) len: u32,
+    /// Check.
+    pub(crate) check: u32,
+}
+
+/// The numbers of the rows of a piece: `start + (((row - first) / divisor) % modulus) * step`, modulo 2^64. A modulus of 0 means
+/// none.
+#[repr(C)]
+pub(crate) struct PieceEntry {
+    /// See above.
+    pub(crate) start: u64,
+    /// The first row.
+    pub(crate) first: u32,
+    /// One more than the last row; the next piece begins there.
+    pub(crate) end: u32,
+    /// Signed.
+    pub(crate) step: i32,
+    /// Not 0.
+    pub(crate) divisor: u32,
+    /// See above.
+    pub(crate) modulus: u32,
+    /// Check.
+    pub(crate) check: u32,
+}
+
+/// A part of the ranks of neighbouring nodes. Rank `i` of `count` on `node` is
+/// `first_rank + (node - first_node) * step + (i / block) * stride + i % block`.
+#[repr(C)]
+pub(crate) struct RunEntry {
+    /// The first of these nodes. They end before the first node of a later entry.
+    pub(crate) first_node: u32,
+    /// Number of the part: 0 for the first ranks of the nodes. Entries with the same nodes follow each other.
+    pub(crate) part: u32,
+    /// See above.
+    pub(crate) first_rank: u32,
+    /// See above.
+    pub(crate) step: u32,
+    /// Not 0.
+    pub(crate) block: u32,
+    /// See above.
+    pub(crate) stride: u32,
+    /// Number of ranks of each node in this part.
+    pub(crate) count: u32,
     /// Check.
     pub(crate) check: u32,
 }
@@ -298,6 +342,8 @@ pub(crate) const NULL_LEN: u32 = u32::MAX;
 const _: () = assert!(size_of::<KeySlot>() == 64);
 const _: () = assert!(size_of::<DictEntry>() == 16);
 const _: () = assert!(size_of::<SparseEntry>() == 24);
+const _: () = assert!(size_of::<PieceEntry>() == 32);
+const _: () = assert!(size_of::<RunEntry>() == 32);
 const _: () = assert!(size_of::<NameSlot>() == 32);
 const _: () = assert!(size_of::<IdRow>() == 16);
 const _: () = assert!(size_of::<ShapeEntry>() == 16);
@@ -342,6 +388,7 @@ impl From<&ArchivedJobToc> for JobToc {
             node_names: (&archived.node_names).into(),
             node_ids: (&archived.node_ids).into(),
             appnums: (&archived.appnums).into(),
+            node_runs: (&archived.node_runs).into(),
             heap: (&archived.heap).into(),
         }
     }

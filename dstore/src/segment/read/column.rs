@@ -6,12 +6,13 @@ use super::checked::payload;
 use super::fast_path::{CachedValue, FastValue};
 use crate::codec::ValueRef;
 use crate::fallible_alloc;
-use crate::maps::{RANK_COUNT_MAX, RankList};
+use crate::maps::{NODE_COUNT_MAX, NodeRuns, RankList};
 use crate::model::DataType;
 use crate::segment::layout::bytes::{Lines, Miss, Read, Table, u32_at, u64_at};
 use crate::segment::layout::error::SegmentError;
 use crate::segment::layout::toc::{
-    ColumnToc, DictEntry, SOURCE_DENSE, SOURCE_FORMULA, SOURCE_NONE, SOURCE_RANKS, SparseEntry,
+    ColumnToc, DictEntry, PieceEntry, SOURCE_DENSE, SOURCE_FORMULA, SOURCE_NONE, SOURCE_PIECES, SOURCE_RANKS,
+    SparseEntry,
 };
 
 /// Limit for cached values. Longer ones would be read at attach only to fill the cache.
@@ -42,13 +43,10 @@ enum Source {
     None,
     Formula(Formula),
     Dense(Lines),
-    /// Texts of ranks. Each row covers `nodes` nodes with `per_node` ranks each, up to the rank `end`; the dictionary's text is
-    /// the prefix.
-    Ranks {
-        nodes: u32,
-        per_node: u32,
-        end: u32,
-    },
+    /// A formula for each piece of the rows.
+    Pieces(Table),
+    /// Texts of the ranks of nodes. Each row covers this number of nodes; the dictionary's text is the prefix.
+    Ranks(u32),
 }
 
 /// See [`crate::job::Formula`].
@@ -109,6 +107,7 @@ impl Column {
     pub(crate) fn check(toc: &ColumnToc, len: usize) -> Result<Column, SegmentError> {
         let table = |extent, width, what| Table::check(extent, len, width).ok_or(SegmentError::Extent(what));
         let lines = |extent, what| Lines::check(extent, len).ok_or(SegmentError::Extent(what));
+        let is_text = toc.ty == u32::from(DataType::STRING.0);
         let source = match toc.source {
             SOURCE_NONE => Source::None,
             SOURCE_FORMULA => {
@@ -126,16 +125,13 @@ impl Column {
                 }
                 Source::Dense(lines(toc.numbers, "numbers")?)
             }
-            SOURCE_RANKS => {
-                let count = |number: u64| match u32::try_from(number) {
-                    Ok(number @ 1..) if number as usize <= RANK_COUNT_MAX => Ok(number),
-                    _ => Err(SegmentError::Extent("ranks")),
-                };
-                if toc.ty != u32::from(DataType::STRING.0) || toc.dictionary.count != 1 {
-                    return Err(SegmentError::Extent("ranks"));
+            SOURCE_PIECES => Source::Pieces(table(toc.numbers, size_of::<PieceEntry>(), "pieces")?),
+            SOURCE_RANKS => match u32::try_from(toc.step) {
+                Ok(nodes @ 1..) if nodes as usize <= NODE_COUNT_MAX && is_text && toc.dictionary.count == 1 => {
+                    Source::Ranks(nodes)
                 }
-                Source::Ranks { nodes: count(toc.step)?, per_node: count(toc.divisor)?, end: count(toc.modulus)? }
-            }
+                _ => return Err(SegmentError::Extent("ranks")),
+            },
             _ => return Err(SegmentError::Extent("source of a column")),
         };
         let ty = DataType(u16::try_from(toc.ty).map_err(|_| SegmentError::Extent("type of a column"))?);
@@ -182,9 +178,8 @@ impl Column {
                 format!("{start} + {} * {row}", step as i64)
             }
             Source::Dense(lines) => format!("{} numbers of {} bytes", lines.count(), lines.width()),
-            Source::Ranks { nodes, per_node, end } => {
-                format!("ranks of {nodes} nodes of {per_node} in each row, below {end}")
-            }
+            Source::Pieces(pieces) => format!("{} pieces with a formula each", pieces.count()),
+            Source::Ranks(nodes) => format!("ranks of {nodes} nodes in each row"),
         };
         form.insert_str(0, &format!("{}: ", self.ty));
         if self.dictionary.count() != 0 {
@@ -205,29 +200,22 @@ impl Column {
         self.key == key && self.realm == realm
     }
 
-    /// If the number of each row is the index of its block, with `count` blocks: the rows of a block, and all rows.
-    pub(crate) fn blocks(&self, count: u32) -> Option<(u32, u32)> {
-        let is_whole = self.mask != 0 && self.presence.count() == 0 && self.sparse.count() == 0;
-        match self.source {
-            Source::Formula(Formula { start: 0, step: 0, .. }) if is_whole && count == 1 => {
-                Some((self.rows, self.rows))
-            }
-            Source::Formula(Formula { start: 0, step: 1, divisor, modulus }) if is_whole && modulus.number == 0 => {
-                Some((divisor.number, self.rows))
-            }
-            _ => None,
-        }
-    }
-
-    /// The value of a row; `heap` is the heap region of the segment `bytes`.
+    /// The value of a row; `heap` is the heap region of the segment `bytes`, `runs` are its runs of nodes.
     #[inline(always)]
-    pub(crate) fn value<'a>(&self, bytes: &'a [u8], heap: &'a [u8], row: u32) -> Read<ValueRef<'a>> {
+    pub(crate) fn value<'a>(
+        &self,
+        bytes: &'a [u8],
+        heap: &'a [u8],
+        runs: impl FnOnce() -> Read<&'a NodeRuns>,
+        row: u32,
+    ) -> Read<ValueRef<'a>> {
         if row < self.rows && (self.presence.count() == 0 || self.presence.bit(bytes, row as usize)?) {
             let number = match self.source {
                 Source::Dense(lines) => lines.number(bytes, row as usize)?,
                 Source::Formula(formula) => formula.at(row),
-                Source::Ranks { nodes, per_node, end } => {
-                    return self.ranks(bytes, heap, u64::from(row) * u64::from(nodes), (nodes, per_node, end));
+                Source::Pieces(pieces) => number_in(&pieces, bytes, row)?,
+                Source::Ranks(nodes) => {
+                    return self.ranks(bytes, heap, runs()?, u64::from(row) * u64::from(nodes), nodes);
                 }
                 Source::None => return self.sparse_value(bytes, heap, row),
             };
@@ -255,14 +243,15 @@ impl Column {
         &self,
         bytes: &'a [u8],
         heap: &'a [u8],
+        runs: &'a NodeRuns,
         node: u64,
-        (nodes, per_node, end): (u32, u32, u32),
+        nodes: u32,
     ) -> Read<ValueRef<'a>> {
         let (pos, len) = self.place(bytes, 0)?;
         let ValueRef::Str(Some(prefix)) = payload(heap, self.ty, pos, len)? else { return Err(Miss::Damaged) };
-        let first = node.checked_mul(per_node.into()).filter(|first| *first < end.into()).ok_or(Miss::Damaged)?;
-        let behind = (first + u64::from(nodes) * u64::from(per_node)).min(end.into());
-        Ok(ValueRef::Ranks(RankList { prefix, first: first as u32, end: behind as u32, per_node }))
+        let first = u32::try_from(node).map_err(|_| Miss::Damaged)?;
+        let end = first.checked_add(nodes).filter(|end| *end <= runs.nodes()).ok_or(Miss::Damaged)?;
+        Ok(ValueRef::Ranks(RankList { prefix, runs, first, end }))
     }
 
     /// Caches the dictionary's values, if all are intact and plain, and the cache then has at most `max` values.
@@ -317,7 +306,11 @@ impl Column {
                 Err(_) => return FastValue::NEED_SLOW_PATH,
             },
             Source::Formula(formula) => formula.at(row),
-            Source::Ranks { .. } | Source::None => return FastValue::NEED_SLOW_PATH,
+            Source::Pieces(pieces) => match number_in(&pieces, bytes, row) {
+                Ok(number) => number,
+                Err(_) => return FastValue::NEED_SLOW_PATH,
+            },
+            Source::Ranks(_) | Source::None => return FastValue::NEED_SLOW_PATH,
         };
         if self.mask != 0 {
             return FastValue::number(self.ty, number & self.mask);
@@ -348,6 +341,32 @@ impl Column {
     }
 }
 
+/// The number of a row by the formula of its piece, not masked.
+#[inline(never)]
+fn number_in(pieces: &Table, bytes: &[u8], row: u32) -> Read<u64> {
+    // The last piece that begins at the row or before it.
+    let (mut low, mut high) = (0, pieces.count());
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        let is_before = u32_at(bytes, pieces.at(middle)? + offset_of!(PieceEntry, first))? <= row;
+        (low, high) = if is_before { (middle, high) } else { (low, middle) };
+    }
+    // Pieces cover all rows, so that a search that a corrupt entry misled does not find the row.
+    let entry = pieces.entry::<{ offset_of!(PieceEntry, check) }>(bytes, low)?;
+    let number = |offset: usize| u32_at(bytes, entry + offset);
+    let (first, end) = (number(offset_of!(PieceEntry, first))?, number(offset_of!(PieceEntry, end))?);
+    let (divisor, modulus) = (number(offset_of!(PieceEntry, divisor))?, number(offset_of!(PieceEntry, modulus))?);
+    if !(first..end).contains(&row) {
+        return Err(Miss::Damaged);
+    }
+    let mut n = (row - first).checked_div(divisor).ok_or(Miss::Damaged)?;
+    if modulus != 0 {
+        n %= modulus;
+    }
+    let step = i64::from(number(offset_of!(PieceEntry, step))? as i32) as u64;
+    Ok(u64_at(bytes, entry + offset_of!(PieceEntry, start))?.wrapping_add(step.wrapping_mul(n.into())))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -357,18 +376,15 @@ mod tests {
     fn texts_of_ranks_have_bounds() {
         let dictionary = Extent { pos: 64, count: 1, width: size_of::<DictEntry>() as u32, reserved: 0 };
         let (ty, rows, source) = (DataType::STRING.0.into(), 2, SOURCE_RANKS);
-        let good = ColumnToc { ty, rows, source, step: 1, divisor: 8, modulus: 16, dictionary, ..ColumnToc::default() };
+        let good = ColumnToc { ty, rows, source, step: 1, divisor: 1, dictionary, ..ColumnToc::default() };
         let check = |change: fn(&mut ColumnToc)| {
             let mut toc = good;
             change(&mut toc);
             Column::check(&toc, 4096).is_ok()
         };
-        assert!(check(|_| {}));
-        assert!(!check(|toc| toc.step = 0) && !check(|toc| toc.divisor = 0) && !check(|toc| toc.modulus = 0));
-        assert!(!check(|toc| toc.modulus = 1 + RANK_COUNT_MAX as u64) && !check(|toc| toc.step = 1 << 40));
+        assert!(check(|_| {}) && check(|toc| toc.step = NODE_COUNT_MAX as u64));
+        assert!(!check(|toc| toc.step = 0) && !check(|toc| toc.step = 1 + NODE_COUNT_MAX as u64));
         assert!(!check(|toc| toc.dictionary.count = 0) && !check(|toc| toc.ty = DataType::REGEX.0.into()));
-        let column = Column::check(&good, 4096).unwrap();
-        assert!(column.ranks(&[0; 4096], &[], 0, (1, 8, 16)).is_err(), "no prefix there");
     }
 
     #[test]

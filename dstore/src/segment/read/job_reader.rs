@@ -1,7 +1,7 @@
 //! Reads a job segment.
 
 use std::mem::offset_of;
-use std::ops::Range;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use xxhash_rust::xxh3::xxh3_64;
@@ -13,14 +13,15 @@ use super::key_table::{CachedKey, CachedSlot, FoundKey, KeyTable, Route, Row};
 use super::region::Region;
 use crate::codec::ValueRef;
 use crate::fallible_alloc;
-use crate::model::{KeyRef, Rank, keys};
+use crate::maps::{NodeRun, NodeRuns, Part, Ranks};
+use crate::model::{KeyRef, Rank};
 use crate::realm_resolution::{self, JobLookup, RankLocationKey, Realm, RealmMask};
 use crate::segment::layout::bytes::{Miss, Read, Table, slice_at, u32_at, u64_at};
 use crate::segment::layout::error::SegmentError;
 use crate::segment::layout::header::SegmentKind;
 use crate::segment::layout::raw_header::RawHeader;
 use crate::segment::layout::toc::{
-    APPNUMS_ARE_ROWS, ArchivedJobToc, IdRow, JobToc, NO_ID, NODE_IDS_ARE_ROWS, NODES_ARE_BLOCKS, NameSlot,
+    APPNUMS_ARE_ROWS, ArchivedJobToc, IdRow, JobToc, NO_ID, NODE_IDS_ARE_ROWS, NameSlot, RunEntry,
 };
 
 /// A job segment: the host's registration of a job.
@@ -31,8 +32,8 @@ pub struct JobReader {
     rows: [u32; 5],
     proc_count: u32,
     flags: u32,
-    /// The number of ranks on each node, if ranks are consecutive node by node.
-    block: Option<Block>,
+    /// A verified copy of the runs of nodes, once one is needed; of few runs from the start.
+    runs: OnceLock<NodeRuns>,
     /// The handle of each [`RankLocationKey`], if the key table is copied.
     location_keys: [Option<(JobKey, RealmMask)>; RankLocationKey::ALL.len()],
     /// Cache of the last rank that was looked up (upper half), and the row of its node.
@@ -44,6 +45,7 @@ pub struct JobReader {
     node_names: Table,
     node_ids: Table,
     appnums: Table,
+    node_runs: Table,
     heap: Table,
 }
 
@@ -51,6 +53,8 @@ pub struct JobReader {
 const CACHED_VALUES_MAX: usize = 512;
 /// Maximum number of slots in a copied table of names. At most half of them are in use.
 const OWN_NAMES_MAX: usize = 256;
+/// Maximum number of runs of nodes that are copied when a segment is attached.
+const OWN_RUNS_MAX: usize = 64;
 
 /// A slot of the table of node names.
 #[derive(Clone, Copy)]
@@ -61,22 +65,6 @@ struct CachedName {
     len: u32,
     /// [`NO_ID`] in an empty slot.
     row: u32,
-}
-
-/// Consecutive ranks, node by node.
-#[derive(Clone, Copy)]
-struct Block {
-    of_node: u32,
-    /// The last rank of the last node, plus one.
-    end: u32,
-}
-
-impl Block {
-    /// The ranks of a node. The result is empty if they start after the last rank, as they may in a forged segment.
-    fn ranks(self, row: u32) -> Option<Range<u32>> {
-        let first = row.checked_mul(self.of_node)?.min(self.end);
-        Some(first..first.saturating_add(self.of_node).min(self.end))
-    }
 }
 
 impl JobReader {
@@ -120,6 +108,7 @@ impl JobReader {
         let mut node_names = table(toc.node_names, size_of::<NameSlot>(), "node names")?;
         let node_ids = table(toc.node_ids, size_of::<IdRow>(), "node ids")?;
         let appnums = table(toc.appnums, size_of::<IdRow>(), "application numbers")?;
+        let node_runs = table(toc.node_runs, size_of::<RunEntry>(), "runs of nodes")?;
         let heap = table(toc.heap, 1, "heap")?;
         if node_names.count() != 0 && !node_names.count().is_power_of_two() {
             judge(SegmentError::Extent("node names are no power of two"))?;
@@ -131,7 +120,7 @@ impl JobReader {
             rows: toc.rows,
             proc_count: toc.proc_count,
             flags: toc.flags,
-            block: None,
+            runs: OnceLock::new(),
             location_keys: [None; RankLocationKey::ALL.len()],
             caller_node: AtomicU64::new(u64::MAX),
             cached_values: Box::default(),
@@ -139,10 +128,14 @@ impl JobReader {
             node_names,
             node_ids,
             appnums,
+            node_runs,
             heap,
             segment,
         };
-        reader.block = reader.find_block();
+        if (1..=OWN_RUNS_MAX).contains(&reader.node_runs.count()) {
+            // If a run is corrupt, each look-up detects that itself.
+            let _ = reader.copy_runs();
+        }
         // If the table stays in the file, each look-up verifies it. Corruption is detected by a look-up that needs the corrupt
         // entry.
         let is_own = |found: &(JobKey, RealmMask)| reader.keys.default_realm(found.0.0).is_some();
@@ -219,13 +212,46 @@ impl JobReader {
         }
     }
 
-    /// The blocks of the nodes' ranks, if the segment's flags and the formula of the node ids confirm them.
-    fn find_block(&self) -> Option<Block> {
-        let bytes = self.segment.bytes();
-        let key = self.keys.find(bytes, &KeyRef::from(keys::NODEID)).ok()?;
-        let column = self.keys.column(bytes, key, Realm::Proc as usize).ok()?;
-        let (of_node, end) = self.columns.get(column as usize)?.blocks(self.rows(Realm::Node))?;
-        (self.flags & NODES_ARE_BLOCKS != 0).then_some(Block { of_node, end })
+    /// The runs of nodes.
+    ///
+    /// # Errors
+    /// `Absent` if there are none.
+    #[inline]
+    fn runs(&self) -> Read<&NodeRuns> {
+        match self.runs.get() {
+            Some(runs) => Ok(runs),
+            None => self.copy_runs(),
+        }
+    }
+
+    /// Copies the runs of nodes. Of many runs the first look-up does so: few processes ask for the ranks of other nodes.
+    #[cold]
+    fn copy_runs(&self) -> Read<&NodeRuns> {
+        let (bytes, count) = (self.segment.bytes(), self.node_runs.count());
+        if count == 0 {
+            return Err(Miss::Absent);
+        }
+        // Without memory, the caller asks the server, as if the runs were corrupt.
+        let mut runs = fallible_alloc::vec(count).map_err(|_| Miss::Damaged)?;
+        for index in 0..count {
+            let entry = self.node_runs.entry::<{ offset_of!(RunEntry, check) }>(bytes, index)?;
+            let number = |offset: usize| u32_at(bytes, entry + offset);
+            runs.push(NodeRun {
+                first_node: number(offset_of!(RunEntry, first_node))?,
+                part: number(offset_of!(RunEntry, part))?,
+                of_first: Part {
+                    first: number(offset_of!(RunEntry, first_rank))?,
+                    block: number(offset_of!(RunEntry, block))?,
+                    stride: number(offset_of!(RunEntry, stride))?,
+                    count: number(offset_of!(RunEntry, count))?,
+                },
+                step: number(offset_of!(RunEntry, step))?,
+            });
+        }
+        let runs = NodeRuns::new(runs.into(), self.rows(Realm::Node)).ok_or(Miss::Damaged)?;
+        // Another thread may have been faster.
+        let _ = self.runs.set(runs);
+        self.runs.get().ok_or(Miss::Damaged)
     }
 
     /// A description of the form of a key's column in a realm.
@@ -354,7 +380,7 @@ impl JobReader {
         if !column.is_of(self.keys.id(bytes, key)?, realm as u32) {
             return Err(Miss::Damaged);
         }
-        column.value(bytes, self.heap(), row)
+        column.value(bytes, self.heap(), || self.runs(), row)
     }
 }
 
@@ -522,8 +548,11 @@ impl JobLookup for JobReader {
     }
 
     #[inline]
-    fn node_run(&self, row: u32) -> Option<Range<u32>> {
-        self.block.filter(|_| row < self.rows(Realm::Node))?.ranks(row)
+    fn node_ranks(&self, row: u32) -> Option<Ranks> {
+        if self.node_runs.count() == 0 {
+            return None;
+        }
+        self.segment.found(self.runs())?.ranks(row)
     }
 
     fn app_count(&self) -> u32 {
@@ -543,17 +572,8 @@ impl JobLookup for JobReader {
 mod tests {
     use super::*;
     use crate::job::{JobData, Node};
-    use crate::model::{Nspace, Value};
+    use crate::model::{Nspace, Value, keys};
     use crate::segment::{HeapRegion, build_job};
-
-    #[test]
-    fn blocks_end_with_the_last_rank() {
-        let block = Block { of_node: 4, end: 6 };
-        let ranks = [0, 1, 2, u32::MAX / 4, u32::MAX].map(|row| block.ranks(row));
-        assert_eq!(ranks, [Some(0..4), Some(4..6), Some(6..6), Some(6..6), None]);
-        let large = Block { of_node: 1 << 31, end: u32::MAX };
-        assert_eq!([0, 1, 2].map(|row| large.ranks(row)), [Some(0..1 << 31), Some(1 << 31..u32::MAX), None]);
-    }
 
     #[test]
     fn only_keys_of_nodes_ask_for_the_node_of_the_caller() {

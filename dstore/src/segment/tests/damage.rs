@@ -5,11 +5,11 @@ use super::round_trip::build_modex;
 use crate::codec::ValueRef;
 use crate::gather::GatherBuf;
 use crate::job::JobData;
-use crate::model::{Key, KeyRef, Nspace, Rank, Value, keys};
+use crate::model::{Info, Key, KeyRef, Nspace, Rank, Value, keys};
 use crate::modex::ModexData;
 use crate::realm_resolution::{Caller, JobLookup, Realm, Selector, find};
 use crate::segment::layout::bytes::check_of;
-use crate::segment::layout::toc::{ArchivedJobToc, ArchivedModexToc, Extent, JobToc, ModexToc};
+use crate::segment::layout::toc::{ArchivedJobToc, ArchivedModexToc, Extent, JobToc, ModexToc, SOURCE_PIECES};
 use crate::segment::read::checked::CheckedSegment;
 use crate::segment::write::build_job_made;
 use crate::segment::write::header::sign;
@@ -45,7 +45,9 @@ fn exercise(bytes: &[u8]) {
         for node in 0..9u32 {
             let _ = reader.node_row_by_name(format!("node{node:03}").as_bytes());
             let _ = (reader.node_row_by_id(node), reader.node_row_by_id(1000 - 3 * node), reader.app_row(node));
+            let _ = reader.node_ranks(node).map(|ranks| ranks.iter().len());
         }
+        let _ = reader.node_ranks(u32::MAX);
         let _ = reader.keys().count();
     }
     if let Ok(reader) = ModexReader::open(Box::new(HeapRegion::new(bytes))) {
@@ -74,7 +76,8 @@ fn samples() -> Vec<Vec<u8>> {
     let all: Vec<Vec<u8>> = jobs.into_iter().chain(modex).chain([uneven]).collect();
     let described: String = all.iter().map(|bytes| inspect_segment(bytes, &FEW).to_text()).collect();
     for form in [
-        " in each row, below",
+        " nodes in each row",
+        " pieces with a formula each",
         "stride",
         "slots",
         "table",
@@ -257,12 +260,16 @@ fn answers(bytes: &[u8], ranks: &[Rank]) -> Answers {
             }
         }
         for node in 0..9u32 {
-            for question in 0..4 {
+            for question in 0..5 {
                 let row = match question {
                     0 => reader.node_row_by_name(format!("node{node:03}").as_bytes()),
                     1 => reader.node_row_by_id(node),
                     2 => reader.node_row_by_id(1000 - 3 * node),
-                    _ => reader.app_row(node),
+                    3 => reader.app_row(node),
+                    // Another number for other ranks.
+                    _ => {
+                        reader.node_ranks(node).map(|ranks| ranks.iter().fold(1, |all, rank| all * 31 % 1009 + rank.0))
+                    }
                 };
                 answers.push((number(row), reader.is_damaged()));
                 if reader.is_damaged() {
@@ -487,5 +494,71 @@ fn a_string_with_a_nul_inside_is_no_string() {
         bad[damage] = byte;
         let reader = ModexReader::open(Box::new(HeapRegion::new(&bad))).expect("header and contents are good");
         assert_eq!(reader.get(Rank(0), &KeyRef::from("k")), None);
+    }
+}
+
+/// The answers to questions about numbers in pieces and about runs of nodes; none where damage was found.
+fn in_pieces(bytes: &[u8], columns: &[(Key, u32)], nodes: u32) -> Vec<Option<Value>> {
+    let open = || JobReader::open(Box::new(HeapRegion::new(bytes))).expect("header and contents are good");
+    let mut reader = open();
+    let mut answers = Vec::new();
+    let mut add = |ask: &dyn Fn(&JobReader) -> Option<Value>| {
+        let answer = ask(&reader);
+        answers.push(answer.filter(|_| !reader.is_damaged()));
+        if reader.is_damaged() {
+            reader = open();
+        }
+    };
+    let value = |reader: &JobReader, realm, row, key: &Key| {
+        let (handle, _) = reader.find_key(&KeyRef::from(key))?;
+        reader.value(realm, row, handle).map(|value| value.to_value().expect("memory"))
+    };
+    for (key, rows) in columns {
+        for row in (0..*rows).step_by(5) {
+            add(&|reader| value(reader, Realm::Proc, row, key));
+            add(&|reader| {
+                let short = reader.fast_value(Rank(row), &KeyRef::from(key), Rank(0)).value();
+                short.map(|value| value.to_value().expect("memory"))
+            });
+        }
+    }
+    for node in 0..nodes {
+        let list = |reader: &JobReader| reader.node_ranks(node).map(|ranks| ranks.iter().map(|rank| rank.0).collect());
+        add(&|reader| list(reader).map(|ranks: Vec<u32>| Value::string(format!("{ranks:?}"))));
+        add(&|reader| value(reader, Realm::Node, node, &Key::from(keys::LOCAL_PEERS)));
+    }
+    answers
+}
+
+#[test]
+fn damaged_pieces_and_runs_give_no_wrong_number() {
+    let mut job = JobData::new(Nspace::new("pieces").expect("a short namespace"));
+    let mut ranks = 0..;
+    let mut list =
+        |count: usize| ranks.by_ref().take(count).map(|rank: u32| rank.to_string()).collect::<Vec<_>>().join(",");
+    let lists = [40, 2, 40, 40, 20, 20, 20].map(&mut list).join(";");
+    let maps = [(keys::NODE_MAP, "a,b,c,d,e,f,g"), (keys::PROC_MAP, &lists)];
+    job.register(&maps.map(|(key, map)| Info::new(key, Value::string(map))), b"a").expect("maps");
+    let good = build_job_made(&job, "test", 1..=u32::MAX).expect("a segment");
+    let (columns, tables) = {
+        let segment = CheckedSegment::open(Box::new(HeapRegion::new(&good))).expect("a segment");
+        let toc = JobToc::from(segment.toc::<ArchivedJobToc>(SegmentKind::Job).expect("a table of contents"));
+        let pieces: Vec<_> = toc.columns.iter().filter(|column| column.source == SOURCE_PIECES).collect();
+        let reader = JobReader::open(Box::new(HeapRegion::new(&good))).expect("a segment");
+        let key = |id: u32| Key::new(reader.keys().nth(id as usize).expect("a key").0.text()).expect("a key");
+        let columns: Vec<(Key, u32)> = pieces.iter().map(|column| (key(column.key), column.rows)).collect();
+        (columns, pieces.iter().map(|column| column.numbers).chain([toc.node_runs]).collect::<Vec<Extent>>())
+    };
+    assert!(columns.len() >= 3 && tables.iter().all(|table| table.count > 1), "{columns:?}");
+    let right = in_pieces(&good, &columns, 7);
+    assert!(right.iter().all(Option::is_some));
+    for table in tables {
+        for at in table.pos as usize..(table.pos + table.count * u64::from(table.width)) as usize {
+            let mut bad = good.clone();
+            bad[at] ^= 1 << (at % 8);
+            let found = in_pieces(&bad, &columns, 7);
+            assert!(found.iter().zip(&right).all(|(found, right)| found.is_none() || found == right), "byte {at}");
+            assert!(found.iter().any(Option::is_none), "byte {at} was not noticed");
+        }
     }
 }

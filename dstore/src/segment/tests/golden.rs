@@ -62,10 +62,14 @@ fn job() -> JobData {
     job
 }
 
-/// The segment of a job whose texts of ranks readers build.
-fn in_blocks() -> Vec<u8> {
+/// The segment of a job with as many consecutive ranks on each node. Readers build its texts of ranks.
+fn in_blocks(counts: &[u32]) -> Vec<u8> {
     let mut job = JobData::new(Nspace::new("golden").expect("a short namespace"));
-    let maps = [(keys::NODE_MAP, "node0,node1,node2"), (keys::PROC_MAP, "raw:0,1,2,3;4,5,6,7;8,9")];
+    let names: Vec<String> = (0..counts.len()).map(|node| format!("node{node}")).collect();
+    let mut ranks = 0..;
+    let list = |count: &u32| ranks.by_ref().take(*count as usize).map(|rank: u32| rank.to_string()).collect::<Vec<_>>();
+    let lists: Vec<String> = counts.iter().map(list).map(|list| list.join(",")).collect();
+    let maps = [(keys::NODE_MAP, names.join(",")), (keys::PROC_MAP, format!("raw:{}", lists.join(";")))];
     job.register(&maps.map(|(key, map)| Info::new(key, Value::string(map))), b"node0").expect("maps");
     // Derived only by newer code; the file lacks it.
     job.job.remove(keys::MAX_PROCS.as_bytes());
@@ -98,10 +102,13 @@ fn modex(varying: bool) -> ModexData {
 #[test]
 fn job_segments_are_as_they_were() {
     let bytes = build_job(&job(), "golden").expect("a segment");
-    assert_golden("job-v2.segment", &bytes);
-    assert_golden("job-v2.txt", inspect_segment(&bytes, &InspectOptions::default()).to_text().as_bytes());
-    assert_golden("job-ranks-v2.segment", &in_blocks());
-    assert_golden("job-ranks-v2.txt", inspect_segment(&in_blocks(), &InspectOptions::default()).to_text().as_bytes());
+    assert_golden("job-v3.segment", &bytes);
+    assert_golden("job-v3.txt", inspect_segment(&bytes, &InspectOptions::default()).to_text().as_bytes());
+    for (name, counts) in [("job-ranks-v3", &[4, 4, 2][..]), ("job-runs-v3", &[40, 2, 40, 40, 20, 20])] {
+        let bytes = in_blocks(counts);
+        assert_golden(&format!("{name}.segment"), &bytes);
+        assert_golden(&format!("{name}.txt"), inspect_segment(&bytes, &InspectOptions::default()).to_text().as_bytes());
+    }
     let reader = open_job(&bytes);
     let job = job();
     for (key, column) in job.procs.columns() {
@@ -117,7 +124,7 @@ fn job_segments_are_as_they_were() {
 fn modex_segments_are_as_they_were() {
     let nspace = Nspace::new("golden").expect("a short namespace");
     for (name, data, ranks) in
-        [("modex-stride-v2", modex(false), 4), ("modex-table-v2", modex(true), 4), ("modex-slots-v2", uneven(), 19)]
+        [("modex-stride-v3", modex(false), 4), ("modex-table-v3", modex(true), 4), ("modex-slots-v3", uneven(), 19)]
     {
         let bytes = build_modex(&nspace, &data);
         assert_golden(&format!("{name}.segment"), &bytes);
@@ -128,17 +135,26 @@ fn modex_segments_are_as_they_were() {
 
 #[test]
 fn segments_of_older_versions_are_refused() {
-    for name in ["job-v1", "modex-stride-v1", "modex-table-v1"] {
+    for (name, version) in [
+        ("job-v1", 1),
+        ("modex-stride-v1", 1),
+        ("modex-table-v1", 1),
+        ("job-v2", 2),
+        ("job-ranks-v2", 2),
+        ("modex-stride-v2", 2),
+        ("modex-table-v2", 2),
+        ("modex-slots-v2", 2),
+    ] {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/{name}.segment"));
         let bytes = std::fs::read(&path).expect("the golden file");
         let job = JobReader::open(Box::new(HeapRegion::new(&bytes))).err();
         let modex = ModexReader::open(Box::new(HeapRegion::new(&bytes))).err();
-        let refused = Some(SegmentError::Version { found: 1 });
+        let refused = Some(SegmentError::Version { found: version });
         assert_eq!((&job, &modex), (&refused, &refused), "{name}");
     }
 }
 
 #[test]
 fn the_layout_is_as_it_was() {
-    assert_golden("layout-v2.txt", layout_text().as_bytes());
+    assert_golden("layout-v3.txt", layout_text().as_bytes());
 }

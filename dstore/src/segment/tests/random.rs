@@ -164,32 +164,60 @@ pub(crate) fn job(seed: u64) -> JobData {
     let ranks = random.below(300) as u32;
     procs(random, &mut job, ranks, nodes as u32, &pool);
     if seed.is_multiple_of(5) {
-        in_blocks(&mut job);
+        in_order(random, &mut job);
     }
     job
 }
 
-/// Places the ranks as most launchers do: node follows node, and each has a list of its ranks.
-fn in_blocks(job: &mut JobData) {
+/// Places the ranks as launchers do, and each node has a list of its ranks.
+fn in_order(random: &mut Random, job: &mut JobData) {
     let (rows, nodes) = (job.procs.rows(), job.nodes.len() as u32);
-    let block = rows.div_ceil(nodes.max(1));
-    // Each node has some.
-    if nodes == 0 || (nodes - 1) * block >= rows {
+    if nodes == 0 || rows == 0 {
         return;
     }
+    let node_of = places(random, rows, nodes);
     let mut lists = Vec::new();
     for (row, node) in (0..).zip(&mut job.nodes) {
-        let ranks = row * block..((row + 1) * block).min(rows);
-        let list: Vec<String> = ranks.clone().map(|rank| rank.to_string()).collect();
+        let ranks: Vec<u32> = (0..rows).filter(|rank| node_of[*rank as usize] == row).collect();
+        let list = ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
         node.nodeid = Some(row);
-        node.values.insert(Key::from(keys::LOCAL_PEERS), Value::string(list.join(",")));
-        lists.push(list.join(","));
+        node.values.insert(Key::from(keys::LOCAL_SIZE), Value::Uint32(ranks.len() as u32));
+        node.values.insert(Key::from(keys::LOCAL_PEERS), Value::string(&list));
+        if ranks.is_empty() {
+            node.values.remove(keys::LOCAL_PEERS.as_bytes());
+        }
+        lists.push(list);
         for rank in ranks {
             job.procs.set(Rank(rank), Key::from(keys::NODEID), Value::Uint32(row)).expect("a rank of a process");
         }
     }
     let form = if rows.is_multiple_of(2) { "raw:" } else { "" };
     job.job.insert(Key::from(keys::PROC_MAP), Value::string(format!("{form}{}", lists.join(";"))));
+}
+
+/// The node of each rank: nodes are equal or not, and filled one after the other, or by one or two ranks in turn.
+fn places(random: &mut Random, ranks: u32, nodes: u32) -> Vec<u32> {
+    let equal = ranks.div_ceil(nodes);
+    let mut room: Vec<u32> = match random.below(4) {
+        0 => vec![equal; nodes as usize],
+        // One node is smaller, or there are two groups.
+        1 => (0..nodes).map(|node| if node == 1 { 2 } else { equal + 1 }).collect(),
+        2 => (0..nodes).map(|node| if node < nodes / 2 { equal / 2 } else { equal }).collect(),
+        _ => (0..nodes).map(|_| random.below(2 * u64::from(equal) + 1) as u32).collect(),
+    };
+    let at_once = [u32::MAX, u32::MAX, 1, 2][random.below(4) as usize];
+    let mut places = Vec::new();
+    while places.len() < ranks as usize {
+        if room.iter().all(|room| *room == 0) {
+            room.fill(1);
+        }
+        for (node, room) in (0..).zip(&mut room) {
+            let count = at_once.min(*room).min(ranks - places.len() as u32);
+            *room -= count;
+            places.extend((0..count).map(|_| node));
+        }
+    }
+    places
 }
 
 fn procs(random: &mut Random, job: &mut JobData, ranks: u32, nodes: u32, pool: &[Key]) {

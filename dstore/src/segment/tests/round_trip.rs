@@ -77,8 +77,8 @@ fn job_values_are_the_same_in_every_realm_and_row() {
         assert_rows_same(&job, &made);
         made_count += u32::from(both[0] != both[1]);
         for (row, node) in (0..).zip(&job.nodes) {
-            let Some(ranks) = reader.node_run(row) else { continue };
-            let list: Vec<String> = ranks.map(|rank| rank.to_string()).collect();
+            let Some(ranks) = reader.node_ranks(row) else { continue };
+            let list: Vec<String> = ranks.iter().map(|rank| rank.0.to_string()).collect();
             let said = node.values.get(keys::LOCAL_PEERS.as_bytes()).and_then(Value::as_text);
             assert_eq!(said, Some(list.join(",").as_bytes()), "node {row} of job {seed}");
             runs += 1;
@@ -320,7 +320,7 @@ fn texts_of_ranks_in_blocks_take_no_room_and_read_as_they_were() {
         ("raw", large(ranks, true, raw), 4),
         ("plain", large(ranks, true, |list| list), 4),
         ("a map in another spelling", large(ranks, true, first_apart), 10),
-        ("dealt round", large(ranks, false, raw), 20),
+        ("dealt round", large(ranks, false, raw), 4),
         ("few", large(6_000, true, raw), 20),
     ] {
         let bytes = build_job(&job, "test").expect("a segment");
@@ -336,6 +336,82 @@ fn texts_of_ranks_in_blocks_take_no_room_and_read_as_they_were() {
             assert_eq!(get(Realm::Node, row, keys::LOCAL_PEERS).as_ref(), list, "{what}");
         }
         assert_eq!(get(Realm::Node, job.nodes.len() as u32, keys::LOCAL_PEERS), None);
+    }
+}
+
+/// The node of each rank by how many each node has: of those from a node on that have room, each takes `at_once` ranks in turn.
+fn dealt(counts: &[u32], at_once: u32) -> Vec<u32> {
+    let (mut left, mut node_of) = (counts.to_vec(), Vec::new());
+    while left.iter().any(|left| *left > 0) {
+        for (node, left) in (0..).zip(&mut left) {
+            let count = at_once.min(*left);
+            *left -= count;
+            node_of.extend(std::iter::repeat_n(node, count as usize));
+        }
+    }
+    node_of
+}
+
+/// The job whose maps place the ranks on these nodes.
+fn placed(node_of: &[u32]) -> JobData {
+    let nodes = node_of.iter().max().map_or(0, |node| node + 1);
+    let mut lists = vec![Vec::new(); nodes as usize];
+    (0..).zip(node_of).for_each(|(rank, node): (u32, _)| lists[*node as usize].push(rank.to_string()));
+    let names: Vec<String> = (0..nodes).map(|node| format!("node{node:05}")).collect();
+    let lists: Vec<String> = lists.iter().map(|list| list.join(",")).collect();
+    let maps = [(keys::NODE_MAP, names.join(",")), (keys::PROC_MAP, format!("raw:{}", lists.join(";")))];
+    let mut job = JobData::new(Nspace::new("placed").expect("a short namespace"));
+    job.register(&maps.map(|(key, map)| Info::new(key, Value::string(map))), b"node00000").expect("maps");
+    job
+}
+
+/// Unequal nodes: what each rank and each node has in the segment is what a plain model says, and takes little.
+#[test]
+fn ranks_on_unequal_nodes_take_as_little_as_on_equal_ones() {
+    let odd = |at: usize| (0..1200).map(|node| if node == at { 2 } else { 64 }).collect::<Vec<u32>>();
+    let groups = |count: u32| (0..1200).map(|node| 60 + 8 * (node * count / 1200 % 5)).collect::<Vec<u32>>();
+    let random = &mut Random::new(9);
+    let mut drawn = dealt(&odd(7), u32::MAX);
+    (1..drawn.len()).for_each(|rank| drawn.swap(rank, random.below(rank as u64 + 1) as usize));
+    for (what, node_of, most) in [
+        ("equal", dealt(&[64; 1200], u32::MAX), 3),
+        ("the first is odd", dealt(&odd(0), u32::MAX), 3),
+        ("one in the middle is odd", dealt(&odd(599), u32::MAX), 3),
+        ("the last is odd", dealt(&odd(1199), u32::MAX), 3),
+        ("two groups", dealt(&groups(2), u32::MAX), 3),
+        ("sixteen groups", dealt(&groups(16), u32::MAX), 3),
+        ("dealt", dealt(&[64; 1200], 1), 3),
+        ("dealt to unequal nodes", dealt(&groups(3), 1), 3),
+        ("by socket", dealt(&odd(5), 2), 3),
+        ("at random", drawn, 30),
+    ] {
+        let job = placed(&node_of);
+        let bytes = build_job(&job, "test").expect("a segment");
+        assert!(bytes.len() < most * node_of.len(), "{what}: {} for {}", bytes.len(), node_of.len());
+        assert!(job.procs.bytes() < most * node_of.len(), "{what}: {}", job.procs.bytes());
+        let reader = open_job(&bytes);
+        let number = |row, key: &str| {
+            let (id, _) = reader.find_key(&KeyRef::from(key)).expect("a derived key");
+            reader.value(Realm::Proc, row, id).and_then(|value| value.as_u32())
+        };
+        let mut lists = vec![Vec::new(); job.nodes.len()];
+        for (rank, node) in (0..).zip(&node_of) {
+            let list = &mut lists[*node as usize];
+            assert_eq!(number(rank, keys::NODEID), Some(*node), "{what}: {rank}");
+            assert_eq!(number(rank, keys::LOCAL_RANK), Some(list.len() as u32), "{what}: {rank}");
+            let name = reader.fast_value(Rank(rank), &KeyRef::from(keys::HOSTNAME), Rank(0)).value();
+            assert_eq!(
+                name.and_then(|name| name.as_text()),
+                Some(&*job.nodes[*node as usize].hostname),
+                "{what}: {rank}"
+            );
+            list.push(Rank(rank));
+        }
+        for (node, list) in (0..).zip(&lists) {
+            let found = reader.node_ranks(node).map(|ranks| ranks.iter().collect::<Vec<_>>());
+            assert_eq!(found.as_ref(), Some(list).filter(|_| most == 3), "{what}: {node}");
+        }
+        assert_eq!((reader.node_ranks(1200), reader.is_damaged()), (None, false));
     }
 }
 

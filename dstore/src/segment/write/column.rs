@@ -7,11 +7,12 @@ use super::writer::{Heap, Writer, width_of};
 use super::{BuildError, reserve, vec_for};
 use crate::codec::ValueRef;
 use crate::fallible_alloc;
-use crate::job::{Formula, FullColumn};
+use crate::job::{Formula, FullColumn, Piece, Piecewise};
 use crate::model::{DataType, Key};
 use crate::segment::layout::bytes::{LINE_LEN, per_line};
 use crate::segment::layout::toc::{
-    ColumnToc, DictEntry, Extent, NULL_LEN, SOURCE_DENSE, SOURCE_FORMULA, SOURCE_NONE, SOURCE_RANKS, SparseEntry,
+    ColumnToc, DictEntry, Extent, NULL_LEN, PieceEntry, SOURCE_DENSE, SOURCE_FORMULA, SOURCE_NONE, SOURCE_PIECES,
+    SOURCE_RANKS, SparseEntry,
 };
 
 /// A column in its chosen form; its variable values are in the heap already.
@@ -31,16 +32,13 @@ pub(crate) struct PlannedColumn<'a> {
 /// A number per row, or an index into the dictionary.
 enum Source<'a> {
     Formula(Formula),
+    Piecewise(Piecewise),
     /// 0 for rows without a value of the column's type.
     Numbers(Vec<u64>),
     /// As in the registered values.
     Registered(FullColumn<'a>),
-    /// Texts of ranks. Each row covers `nodes` nodes with `per_node` ranks each, up to the rank `end`.
-    Ranks {
-        nodes: u32,
-        per_node: u32,
-        end: u32,
-    },
+    /// Texts of the ranks of as many nodes.
+    Ranks(u32),
 }
 
 /// A value in the side table.
@@ -118,7 +116,7 @@ impl<'a> PlannedColumn<'a> {
             column.present = Vec::new();
         }
         column.prefer_sparse(&mut numbers)?;
-        column.source = column.source_of(numbers);
+        column.source = column.source_of(numbers)?;
         Ok(column)
     }
 
@@ -132,12 +130,16 @@ impl<'a> PlannedColumn<'a> {
         whole: FullColumn<'a>,
         heap: &mut Heap,
     ) -> Result<PlannedColumn<'a>, BuildError> {
-        let (rows, formula) = (whole.rows(), whole.formula());
+        let rows = whole.rows();
         let mut column = PlannedColumn::new((key.0, realm), whole.ty(), rows);
         let Some(texts) = whole.texts() else {
             let mask = whole.ty().scalar_mask().unwrap_or(u64::MAX);
-            let formula = formula.or_else(|| Formula::of((0..rows).map(|row| whole.number(row)), mask));
-            column.source = formula.map_or(Source::Registered(whole), Source::Formula);
+            let known = match whole.pieces() {
+                Some(pieces) => Some(pieces.clone()),
+                None => pieces_of((0..rows).map(|row| whole.number(row)), mask)?,
+            };
+            let most = || whole.runs().map(|(number, _)| number).max().unwrap_or(0);
+            column.source = known.and_then(|pieces| computed(pieces, most)).unwrap_or(Source::Registered(whole));
             return Ok(column);
         };
         let mut place = |number: u64| -> Result<(u64, u32), BuildError> {
@@ -146,65 +148,71 @@ impl<'a> PlannedColumn<'a> {
                 _ => (0, NULL_LEN),
             })
         };
-        if let Some(formula) = formula {
-            // The first round contains all texts in order.
-            let blocks = if formula.step == 0 { 1 } else { rows.div_ceil(formula.divisor) };
-            let count = if formula.modulus == 0 { blocks } else { blocks.min(formula.modulus) };
-            reserve(&mut column.dictionary, count as usize)?;
-            for block in 0..count {
-                column.dictionary.push(place(formula.at(block * formula.divisor))?);
-            }
-            column.source = Source::Formula(Formula { start: 0, step: formula.step.min(1), ..formula });
-            return Ok(column);
-        }
         const UNSEEN: u64 = u64::MAX;
         let mut index_of: Vec<u64> = vec_for(texts.len())?;
         index_of.resize(texts.len(), UNSEEN);
-        let mut numbers: Vec<u64> = vec_for(rows as usize)?;
-        for row in 0..rows {
-            let index = &mut index_of[whole.number(row) as usize];
+        let (mut are_same, mut numbers) = (true, vec_for(if whole.pieces().is_some() { 0 } else { rows as usize })?);
+        for (number, _) in whole.runs() {
+            let index = &mut index_of[number as usize];
             if *index == UNSEEN {
                 *index = column.dictionary.len() as u64;
+                are_same &= *index == number;
                 reserve(&mut column.dictionary, 1)?;
-                column.dictionary.push(place(whole.number(row))?);
+                column.dictionary.push(place(number)?);
             }
-            numbers.push(*index);
+            if whole.pieces().is_none() {
+                numbers.push(*index);
+            }
         }
-        column.source = column.source_of(numbers);
+        if let Some(pieces) = whole.pieces() {
+            // Mostly the texts were numbered in the order of the rows.
+            let source = computed(pieces.clone(), || column.dictionary.len() as u64).filter(|_| are_same);
+            if let Some(source) = source {
+                column.source = source;
+                return Ok(column);
+            }
+            reserve(&mut numbers, rows as usize)?;
+            numbers.extend((0..rows).map(|row| index_of[whole.number(row) as usize]));
+        }
+        column.source = column.source_of(numbers)?;
         Ok(column)
     }
 
-    /// Texts of ranks that readers build: see [`SOURCE_RANKS`]. `prefix` precedes each text.
+    /// Texts of ranks that readers build: see [`SOURCE_RANKS`]. Each row has the ranks of `nodes` nodes after `prefix`; `present`
+    /// says which rows have a text, and is empty if all have one.
     ///
     /// # Errors
     /// Not enough memory.
     pub(crate) fn ranks(
         (key, realm): (u32, u32),
+        (nodes, prefix): (u32, &[u8]),
         rows: u32,
-        (nodes, per_node, end): (u32, u32, u32),
-        prefix: &[u8],
+        present: Vec<bool>,
         heap: &mut Heap,
     ) -> Result<PlannedColumn<'a>, BuildError> {
         let mut column = PlannedColumn::new((key, realm), DataType::STRING, rows);
         reserve(&mut column.dictionary, 1)?;
         column.dictionary.push((heap.intern(prefix, is_aligned(DataType::STRING))?, prefix.len() as u32));
-        column.source = Source::Ranks { nodes, per_node, end };
+        column.source = Source::Ranks(nodes);
+        column.present = present;
         Ok(column)
     }
 
-    /// The source of these numbers: a formula if there is one.
-    fn source_of(&self, numbers: Vec<u64>) -> Source<'a> {
-        self.formula_of(&numbers).map_or(Source::Numbers(numbers), Source::Formula)
-    }
-
-    /// The formula of the numbers of all present rows, if there is one. With gaps, only a constant is tried.
-    fn formula_of(&self, numbers: &[u64]) -> Option<Formula> {
-        if self.present.is_empty() {
-            return Formula::of(numbers.iter().copied(), self.ty.scalar_mask().unwrap_or(u64::MAX));
+    /// The source of these numbers: formulas if there are some.
+    fn source_of(&self, numbers: Vec<u64>) -> Result<Source<'a>, BuildError> {
+        if !self.present.is_empty() {
+            // Of rows without a value, any number will do.
+            let mut present =
+                numbers.iter().zip(&self.present).filter(|(_, present)| **present).map(|(number, _)| *number);
+            if let Some(first) = present.next()
+                && present.all(|number| number == first)
+            {
+                return Ok(Source::Formula(Formula::constant(first)));
+            }
         }
-        let mut present = numbers.iter().zip(&self.present).filter(|(_, present)| **present).map(|(number, _)| *number);
-        let first = present.next()?;
-        present.all(|number| number == first).then_some(Formula::constant(first))
+        let pieces = pieces_of(numbers.iter().copied(), self.ty.scalar_mask().unwrap_or(u64::MAX))?;
+        let most = || numbers.iter().copied().max().unwrap_or(0);
+        Ok(pieces.and_then(|pieces| computed(pieces, most)).unwrap_or(Source::Numbers(numbers)))
     }
 
     /// Moves all values to the sparse table if that is smaller: only a small share of the rows has a value.
@@ -214,7 +222,6 @@ impl<'a> PlannedColumn<'a> {
         }
         let count = self.present.iter().filter(|present| **present).count();
         let width = width_of(numbers.iter().copied().max().unwrap_or(0));
-        let lines = |count: usize, width| count.div_ceil(per_line(width)) * LINE_LEN;
         let dense = lines(self.rows as usize, width) + lines(self.rows.div_ceil(64) as usize, 8);
         if count * size_of::<SparseEntry>() >= dense {
             return Ok(());
@@ -258,9 +265,13 @@ impl<'a> PlannedColumn<'a> {
                     (toc.start, toc.step) = (formula.start, formula.step);
                     (toc.divisor, toc.modulus) = (formula.divisor.into(), formula.modulus.into());
                 }
-                Source::Ranks { nodes, per_node, end } => {
+                Source::Piecewise(pieces) => {
+                    toc.source = SOURCE_PIECES;
+                    toc.numbers = write_pieces(pieces, writer)?;
+                }
+                Source::Ranks(nodes) => {
                     toc.source = SOURCE_RANKS;
-                    (toc.step, toc.divisor, toc.modulus) = ((*nodes).into(), (*per_node).into(), (*end).into());
+                    toc.step = (*nodes).into();
                 }
                 Source::Numbers(numbers) => toc.numbers = writer.numbers(numbers.iter().copied())?,
                 Source::Registered(whole) => {
@@ -295,6 +306,40 @@ impl<'a> PlannedColumn<'a> {
             }
         })
     }
+}
+
+/// The bytes of `count` numbers of `width` bytes in lines.
+fn lines(count: usize, width: usize) -> usize {
+    count.div_ceil(per_line(width)) * LINE_LEN
+}
+
+/// The pieces of these numbers, if they are few.
+fn pieces_of(numbers: impl Iterator<Item = u64>, mask: u64) -> Result<Option<Piecewise>, BuildError> {
+    Piecewise::of(numbers, mask).map_err(|_| BuildError::NoMemory { needed: size_of::<PieceEntry>() as u64 })
+}
+
+/// A formula or several, if they are smaller than an array of the numbers, of which `most` gives the largest.
+fn computed<'a>(pieces: Piecewise, most: impl FnOnce() -> u64) -> Option<Source<'a>> {
+    if let Some(formula) = pieces.formula() {
+        return Some(Source::Formula(formula));
+    }
+    // The format has steps of 32 bits.
+    let is_storable = pieces.iter().all(|piece| i32::try_from(piece.formula.step as i64).is_ok());
+    let is_smaller = || pieces.count() * size_of::<PieceEntry>() < lines(pieces.rows() as usize, width_of(most()));
+    (is_storable && is_smaller()).then_some(Source::Piecewise(pieces))
+}
+
+fn write_pieces(pieces: &Piecewise, writer: &mut Writer) -> Result<Extent, BuildError> {
+    writer.region(pieces.count(), size_of::<PieceEntry>(), |writer| {
+        for Piece { rows, formula } in pieces.iter() {
+            let start = writer.pos();
+            writer.put_u64(formula.start);
+            for number in [rows.start, rows.end, formula.step as u32, formula.divisor, formula.modulus] {
+                writer.put_u32(number);
+            }
+            writer.put_check(start);
+        }
+    })
 }
 
 /// The type that most values have; among equals the first.

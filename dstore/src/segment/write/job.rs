@@ -11,13 +11,13 @@ use super::writer::{Heap, Writer};
 use super::{BuildError, reserve, vec_for};
 use crate::codec::ValueRef;
 use crate::gather::GatherBuf;
-use crate::job::{JobData, Node, Values};
-use crate::maps::{RANK_COUNT_MAX, RankList};
+use crate::job::{JobData, Values};
+use crate::maps::{NodeRun, NodeRuns, Part, RANK_COUNT_MAX, RankList, RunFinder};
 use crate::model::{Key, Value, keys};
 use crate::realm_resolution::{Realm, RealmMask};
 use crate::segment::layout::header::SegmentKind;
 use crate::segment::layout::toc::{
-    APPNUMS_ARE_ROWS, Extent, IdRow, JobToc, NO_ID, NODE_IDS_ARE_ROWS, NODES_ARE_BLOCKS, NameSlot,
+    APPNUMS_ARE_ROWS, Extent, IdRow, JobToc, NO_ID, NODE_IDS_ARE_ROWS, NameSlot, RunEntry,
 };
 
 /// Builds the job segment of `job`; `creator` names the program for `pmixctl inspect`.
@@ -35,8 +35,8 @@ pub fn build_job(job: &JobData, creator: &str) -> Result<Vec<u8>, BuildError> {
 /// # Errors
 /// As [`build_job`].
 pub(crate) fn build_job_made(job: &JobData, creator: &str, made: RangeInclusive<u32>) -> Result<Vec<u8>, BuildError> {
-    let blocks = blocks(job);
-    let (keys, columns, heap) = plan(job, blocks.filter(|_| made.contains(&job.procs.rows())))?;
+    let runs = runs_of(job)?;
+    let (keys, columns, heap) = plan(job, runs.as_ref().filter(|_| made.contains(&job.procs.rows())))?;
     let node_ids = first_rows(job.nodes.iter().map(|node| node.nodeid));
     let appnums = first_rows(job.apps.keys().map(|appnum| Some(*appnum)));
 
@@ -52,8 +52,8 @@ pub(crate) fn build_job_made(job: &JobData, creator: &str, made: RangeInclusive<
     };
     toc.flags |= write_ids(&mut writer, &node_ids, job.nodes.len(), NODE_IDS_ARE_ROWS, &mut toc.node_ids)?;
     toc.flags |= write_ids(&mut writer, &appnums, job.apps.len(), APPNUMS_ARE_ROWS, &mut toc.appnums)?;
-    if toc.flags & NODE_IDS_ARE_ROWS != 0 && blocks.is_some() {
-        toc.flags |= NODES_ARE_BLOCKS;
+    if let Some(runs) = &runs {
+        toc.node_runs = write_runs(&mut writer, runs)?;
     }
     let mut heap = heap;
     toc.node_names = write_names(&mut writer, job, &mut heap)?;
@@ -68,7 +68,7 @@ const MADE: RangeInclusive<u32> = 1 << 16..=RANK_COUNT_MAX as u32;
 type Planned<'a> = (Vec<KeyRow<'a>>, Vec<(Realm, PlannedColumn<'a>)>, Heap);
 
 /// Sorts out all values: the keys in text order, which are their ids, and a column for each key of each realm.
-fn plan(job: &JobData, blocks: Option<u32>) -> Result<Planned<'_>, BuildError> {
+fn plan<'a>(job: &'a JobData, runs: Option<&NodeRuns>) -> Result<Planned<'a>, BuildError> {
     let mut ids: BTreeMap<&Key, u32> = BTreeMap::new();
     let tables = job.apps.values().chain(job.nodes.iter().map(|node| &node.values));
     for values in [&job.session, &job.job].into_iter().chain(tables) {
@@ -94,9 +94,11 @@ fn plan(job: &JobData, blocks: Option<u32>) -> Result<Planned<'_>, BuildError> {
     ] {
         for (key, cells) in transposed(&rows)? {
             let id = ids[key];
-            if let Some((nodes, prefix)) = rank_texts(job, blocks, realm, key) {
-                let blocks = (nodes, blocks.unwrap_or(1), job.procs.rows());
-                add(realm, id, PlannedColumn::ranks((id, realm as u32), rows.len() as u32, blocks, prefix, &mut heap)?);
+            if let Some(texts) = runs.and_then(|runs| rank_texts(job, runs, realm, key)) {
+                let present: Vec<bool> = cells.iter().map(Option::is_some).collect();
+                let rows = present.iter().rposition(|is_present| *is_present).map_or(0, |row| row + 1);
+                let gaps = if present[..rows].contains(&false) { &present[..rows] } else { &[] };
+                add(realm, id, PlannedColumn::ranks((id, realm as u32), texts, rows as u32, gaps.to_vec(), &mut heap)?);
                 continue;
             }
             let column = PlannedColumn::plan(
@@ -120,10 +122,9 @@ fn plan(job: &JobData, blocks: Option<u32>) -> Result<Planned<'_>, BuildError> {
     Ok((keys, columns, heap))
 }
 
-/// If readers can build the texts of a key in a realm from blocks of `per_node` ranks: the nodes in each text, and the prefix
+/// If readers can build the texts of a key in a realm from the runs of nodes: the number of nodes in each text, and the prefix
 /// before the ranks.
-fn rank_texts(job: &JobData, per_node: Option<u32>, realm: Realm, key: &Key) -> Option<(u32, &'static [u8])> {
-    let (per_node, end) = (per_node?, job.procs.rows());
+fn rank_texts(job: &JobData, runs: &NodeRuns, realm: Realm, key: &Key) -> Option<(u32, &'static [u8])> {
     if realm == Realm::Node && key.is(keys::LOCAL_PEERS) {
         return Some((1, b""));
     }
@@ -132,8 +133,8 @@ fn rank_texts(job: &JobData, per_node: Option<u32>, realm: Realm, key: &Key) -> 
     }
     let text = job.job.get(key.as_bytes())?.as_text()?;
     let prefix = if text.starts_with(b"raw:") { c"raw:" } else { c"" };
-    let list = RankList { prefix, first: 0, end, per_node };
-    list.is_text(text).then_some((job.nodes.len() as u32, prefix.to_bytes()))
+    let list = RankList { prefix, runs, first: 0, end: runs.nodes() };
+    list.is_text(text).then_some((runs.nodes(), prefix.to_bytes()))
 }
 
 /// Rows of values as columns, each with one cell per row.
@@ -186,26 +187,44 @@ fn write_ids(
     Ok(0)
 }
 
-/// The number of ranks per node, if all nodes list consecutive ranks in ascending order, each node as many, the last one possibly
-/// fewer, and the ranks' node ids agree.
-fn blocks(job: &JobData) -> Option<u32> {
-    fn list(node: &Node) -> Option<&[u8]> {
-        node.values.get(keys::LOCAL_PEERS.as_bytes()).and_then(Value::as_text)
+/// The ranks of the nodes as runs, if all nodes list their ranks in ascending order, one by one, and these are few runs.
+fn runs_of(job: &JobData) -> Result<Option<NodeRuns>, BuildError> {
+    let needed = (job.nodes.len() * size_of::<RunEntry>()) as u64;
+    find_runs(job).map_err(|_| BuildError::NoMemory { needed })
+}
+
+/// As many runs are always allowed, more only of this many nodes each. Readers copy them.
+const RUNS_MIN: usize = 64;
+const NODES_OF_RUN: usize = 4;
+const RUNS_MAX: usize = 4096;
+
+fn find_runs(job: &JobData) -> crate::model::Result<Option<NodeRuns>> {
+    let runs_max = (job.nodes.len() / NODES_OF_RUN).clamp(RUNS_MIN, RUNS_MAX);
+    let mut finder = RunFinder::default();
+    for node in &job.nodes {
+        let list = match node.values.get(keys::LOCAL_PEERS.as_bytes()) {
+            Some(Value::String(Some(list))) => list.to_bytes(),
+            // Readers would take the node's ranks for unknown.
+            None if node.values.get(keys::LOCAL_SIZE.as_bytes()).and_then(Value::as_u32) == Some(0) => b"",
+            _ => return Ok(None),
+        };
+        if finder.add(list)?.is_none_or(|count| count > runs_max) {
+            return Ok(None);
+        }
     }
-    let per_node = list(job.nodes.first()?)?.split(|byte| *byte == b',').count() as u32;
-    let (rows, nodeids) = (job.procs.rows(), job.procs.column(keys::NODEID)?);
-    let is_listed = |(row, node): (u32, &Node)| {
-        let first = row * per_node;
-        let made = RankList { prefix: c"", first, end: rows.min(first + per_node), per_node };
-        list(node).is_some_and(|text| made.is_text(text))
-    };
-    // Where each block has one value, checking its first rank is enough.
-    let step = nodeids.full().filter(|ids| ids.block() == per_node).map_or(1, |ids| ids.block());
-    let says_so = |rank| nodeids.get(rank).and_then(|id| id.as_u32()) == Some(rank / per_node);
-    let are_blocks = job.nodes.len() as u64 == u64::from(rows.div_ceil(per_node))
-        && (0..).zip(&job.nodes).all(is_listed)
-        && (0..rows).step_by(step as usize).all(says_so);
-    are_blocks.then_some(per_node)
+    Ok(finder.finish())
+}
+
+fn write_runs(writer: &mut Writer, runs: &NodeRuns) -> Result<Extent, BuildError> {
+    writer.region(runs.iter().len(), size_of::<RunEntry>(), |writer| {
+        for NodeRun { first_node, part, of_first: Part { first, block, stride, count }, step } in runs.iter() {
+            let start = writer.pos();
+            for number in [first_node, part, first, step, block, stride, count] {
+                writer.put_u32(*number);
+            }
+            writer.put_check(start);
+        }
+    })
 }
 
 /// Writes the table of node names and aliases. Of two nodes with the same name, the first is found.
@@ -254,61 +273,69 @@ fn write_names(writer: &mut Writer, job: &JobData, heap: &mut Heap) -> Result<Ex
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Nspace, Rank};
-    use crate::segment::read::column::Column;
+    use crate::job::Node;
+    use crate::model::Nspace;
 
     /// The ranks of each node, and how they are listed.
-    type Nodes<'a> = &'a [(&'a [u32], &'a str)];
-
-    fn job(nodes: Nodes<'_>) -> JobData {
+    fn job(lists: &[Option<&str>]) -> JobData {
         let mut job = JobData::new(Nspace::new("job").unwrap());
-        for (nodeid, (ranks, list)) in (0..).zip(nodes) {
-            let values = [(keys::LOCAL_PEERS.into(), Value::string(*list))].into();
-            job.nodes.push(Node { nodeid: Some(nodeid), values, ..Node::default() });
-            for rank in *ranks {
-                job.procs.set(Rank(*rank), keys::NODEID.into(), Value::Uint32(nodeid)).unwrap();
-            }
+        for list in lists {
+            let size = (keys::LOCAL_SIZE.into(), Value::Uint32(u32::from(list.is_some())));
+            let list = list.map(|list| (keys::LOCAL_PEERS.into(), Value::string(list)));
+            job.nodes.push(Node { values: list.into_iter().chain([size]).collect(), ..Node::default() });
         }
         job
     }
 
     #[test]
-    fn only_blocks_in_order_are_blocks() {
-        let cases: [(Nodes<'_>, bool); 11] = [
-            (&[(&[0, 1], "0,1"), (&[2, 3], "2,3")], true),
-            (&[(&[0, 1], "0,1"), (&[2], "2")], true),
-            (&[(&[0], "0")], true),
-            // Uneven before the last one, or more on that.
-            (&[(&[0, 1], "0,1"), (&[2], "2"), (&[3], "3")], false),
-            (&[(&[0], "0"), (&[1, 2], "1,2")], false),
-            // Gaps, and a rank that no node lists.
-            (&[(&[0, 1], "0,1"), (&[3, 4], "3,4")], false),
-            (&[(&[0, 1], "0,1"), (&[2, 3], "2")], false),
-            // Dealt round, and out of order.
-            (&[(&[0, 2], "0,2"), (&[1, 3], "1,3")], false),
-            (&[(&[0, 1], "1,0"), (&[2, 3], "2,3")], false),
-            // A node without ranks, and ranks whose own node differs from the node that lists them.
-            (&[(&[0, 1], "0,1"), (&[], "")], false),
-            (&[(&[0, 2], "0,1"), (&[1, 3], "2,3")], false),
+    fn ascending_ranks_of_all_nodes_are_runs() {
+        let count = |lists: &[Option<&str>]| {
+            let runs = runs_of(&job(lists)).unwrap();
+            if let Some(runs) = &runs {
+                for (node, list) in (0..).zip(lists) {
+                    let ranks: Vec<u32> = runs.ranks(node).unwrap().iter().map(|rank| rank.0).collect();
+                    assert_eq!(
+                        Some(ranks),
+                        crate::maps::parse_ranks(list.unwrap_or_default().as_bytes()).ok(),
+                        "{lists:?}"
+                    );
+                }
+            }
+            runs.map(|runs| runs.iter().len())
+        };
+        let cases: [(&[Option<&str>], Option<usize>); 12] = [
+            (&[Some("0,1"), Some("2,3"), Some("4,5")], Some(1)),
+            (&[Some("0")], Some(1)),
+            // Uneven: first, last, in the middle.
+            (&[Some("0,1"), Some("2")], Some(2)),
+            (&[Some("0"), Some("1,2"), Some("3,4")], Some(2)),
+            (&[Some("0,1"), Some("2,3"), Some("4"), Some("5,6"), Some("7,8")], Some(3)),
+            // Gaps; dealt round, by one and by two; a node without ranks.
+            (&[Some("0,1"), Some("3,4"), Some("6,7")], Some(1)),
+            (&[Some("0,3,6"), Some("1,4,7"), Some("2,5,8")], Some(1)),
+            (&[Some("0,1,4,5"), Some("2,3,6,7")], Some(1)),
+            (&[Some("0,1"), None, Some("2,3")], Some(3)),
+            // Out of order, with ranges, and no list of ranks.
+            (&[Some("0,1"), Some("3,2")], None),
+            (&[Some("0-1"), Some("2,3")], None),
+            (&[Some("0,1"), Some("x")], None),
         ];
-        for (nodes, expected) in cases {
-            assert_eq!(blocks(&job(nodes)).is_some(), expected, "{nodes:?}");
+        for (lists, expected) in cases {
+            assert_eq!(count(lists), expected, "{lists:?}");
         }
-        assert_eq!(blocks(&JobData::new(Nspace::new("job").unwrap())), None);
+        let mut unknown = job(&[Some("0,1"), None]);
+        assert!(runs_of(&unknown).unwrap().is_some());
+        unknown.nodes[1].values.clear();
+        assert_eq!(runs_of(&unknown).unwrap(), None, "the ranks of the second node are unknown");
     }
 
     #[test]
-    fn texts_are_left_to_readers_of_as_many_ranks_as_these_take() {
-        let is_read = |ranks: u32| {
-            let mut writer = Writer::new();
-            let column = PlannedColumn::ranks((0, 1), 1, (1, 64, ranks), b"", &mut Heap::default()).unwrap();
-            let toc = column.write(&mut writer).unwrap();
-            Column::check(&toc, writer.pos() as usize).is_ok()
+    fn many_runs_are_none() {
+        let alternating = |nodes: usize| {
+            let lists: Vec<String> =
+                (0..nodes).map(|node| if node % 2 == 0 { "0,1".into() } else { "7".into() }).collect();
+            runs_of(&job(&lists.iter().map(|list| Some(list.as_str())).collect::<Vec<_>>())).unwrap().is_some()
         };
-        for ranks in [*MADE.start(), *MADE.end()] {
-            assert!(MADE.contains(&ranks) && is_read(ranks));
-        }
-        let more = RANK_COUNT_MAX as u32 + 1;
-        assert!(!is_read(more) && !MADE.contains(&more));
+        assert!(alternating(RUNS_MIN) && !alternating(RUNS_MIN + 1));
     }
 }
