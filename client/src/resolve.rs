@@ -9,7 +9,7 @@ use pmix_dstore::codec::ValueRef;
 use pmix_dstore::job::JobData;
 use pmix_dstore::maps::{NODE_BYTES_MAX, NODE_COUNT_MAX, Ranks};
 use pmix_dstore::model::{Info, Key, KeyRef, Nspace, Proc, Rank, Result, Status, Value, keys};
-use pmix_dstore::realm_resolution::{JobLookup, Realm, node_row_of};
+use pmix_dstore::realm_resolution::{JobLookup, Realm, has_no_ranks, node_row_of};
 use pmix_dstore::segment::{FastResult, Target};
 
 use crate::client::{Client, ClientKind, Inner};
@@ -169,7 +169,7 @@ pub fn peers_on<S: JobLookup>(job: &S, row: u32) -> Result<Ranks> {
         let ranks = list.map_or(Some(Vec::new()), |list| ranks(list.to_bytes()));
         return ranks.map(Ranks::List).ok_or(Status::ERR_DATA_VALUE_NOT_FOUND);
     }
-    if has_none(job, row) {
+    if has_no_ranks(job, row) {
         return Ok(Ranks::NONE);
     }
     if job.proc_count() as usize > RANKS_MAX {
@@ -178,12 +178,6 @@ pub fn peers_on<S: JobLookup>(job: &S, row: u32) -> Result<Ranks> {
     let all = (0..job.proc_count()).map(Rank).filter(|rank| node_row_of(job, *rank) == Some(row));
     let derived: Vec<_> = all.collect();
     if derived.is_empty() { Err(Status::ERR_DATA_VALUE_NOT_FOUND) } else { Ok(Ranks::List(derived)) }
-}
-
-/// Whether the host has registered that the node has no ranks of the job.
-fn has_none<S: JobLookup>(job: &S, row: u32) -> bool {
-    let size = job.find_key(&KeyRef::from(keys::LOCAL_SIZE)).and_then(|(key, _)| job.value(Realm::Node, row, key));
-    matches!(size, Some(ValueRef::Scalar { bits: 0, .. }))
 }
 
 /// The names of a job's nodes, separated by commas; `None` if they are unknown.

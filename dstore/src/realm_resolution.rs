@@ -429,6 +429,7 @@ fn local_size<'s, S: JobLookup>(
     };
     let count = match store.node_ranks(node) {
         Some(ranks) => ranks.iter().filter(is_of_app).count(),
+        None if has_no_ranks(store, node) => 0,
         None => {
             let (handle, realms) = store.find_key(&KeyRef::from(keys::LOCAL_PEERS))?;
             let peers = store.value(Realm::Node, node, handle).filter(|_| realms.has(Realm::Node))?;
@@ -437,6 +438,12 @@ fn local_size<'s, S: JobLookup>(
         }
     };
     Some(ValueRef::Scalar { ty: DataType::UINT32, bits: count as u64 })
+}
+
+/// Whether a node is registered as one that has no ranks of the job.
+pub fn has_no_ranks<S: JobLookup>(store: &S, node: u32) -> bool {
+    let size = store.find_key(&KeyRef::from(keys::LOCAL_SIZE)).and_then(|(key, _)| store.value(Realm::Node, node, key));
+    matches!(size, Some(ValueRef::Scalar { bits: 0, .. }))
 }
 
 /// The number of the job's session.

@@ -1,6 +1,6 @@
 //! Jobs of Open MPI 5 and 6 in the roots that are named, with our library in daemons and ranks, in one of them, and in neither.
 
-use crate::foreign::{self, PRRTE_STANDS};
+use crate::foreign::{self, PRRTE_IS_TOO_EARLY, PRRTE_STANDS};
 use crate::{Ended, Library, Pair, Root, Run, Traces, left_out};
 
 /// Runs a test in each root that is named, and reports what is not named as left out.
@@ -152,7 +152,7 @@ fn compare(run: impl Fn(&Root, Pair, &Traces) -> Run, check_stock: impl Fn(&Seen
 /// # Panics
 /// If it hangs, but not as PRRTE does with the stock library.
 pub fn ends(root: &Root, pair: Pair, run: impl Fn(&Root, Pair, &Traces) -> Run) -> (Traces, Ended) {
-    foreign::despite(pair, &[PRRTE_STANDS], || {
+    foreign::despite(pair, &[PRRTE_STANDS, PRRTE_IS_TOO_EARLY], || {
         let traces = Traces::begin();
         let outcome = run(root, pair, &traces).attempt();
         (traces, outcome)

@@ -22,7 +22,11 @@ const COSTS: &[(&str, f64, &str)] = &[
         "texts of the job segment in which each rank's number stands: 2 of an irregular job, map and list of its node",
     ),
     ("segment_node", 142.0, "bytes a node there, beside its ranks"),
-    ("runs", 1.0, "runs of nodes with as many ranks, or with ranks dealt alike; from 4096 on a job is irregular"),
+    (
+        "runs",
+        1.0,
+        "runs of nodes with as many ranks, or with ranks dealt alike; with more than 4096 a job is irregular",
+    ),
     ("segment_run", 320.0, "bytes there for each run: its formula, and pieces of nine columns (of the format)"),
     ("keys", 8.0, "keys that each rank publishes"),
     ("value", 64.0, "bytes of each value"),

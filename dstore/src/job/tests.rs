@@ -429,6 +429,19 @@ fn applications_follow_from_their_ranks() {
     assert_eq!(get(&job, Rank(7), keys::APPNUM), Some(Value::Uint32(4)));
 }
 
+/// As readers of a segment say, which have the ranks of all nodes.
+#[test]
+fn an_application_has_no_ranks_on_a_node_without_ranks() {
+    let maps = [info(keys::NODE_MAP, Value::string("n1,n2,n3")), info(keys::PROC_MAP, Value::string("0-2;;3-5"))];
+    let app =
+        array(keys::APP_INFO_ARRAY, vec![info(keys::APPNUM, Value::Uint32(0)), info(keys::APP_SIZE, Value::Uint32(6))]);
+    let job = job(&[&maps[..], &[app]].concat());
+    for (name, size) in [(b"n1", 3), (b"n2", 0), (b"n3", 3)] {
+        let selector = Selector { app: true, appnum: Some(0), hostname: Some(name), ..Selector::default() };
+        assert_eq!(get_as(&job, Rank::WILDCARD, keys::LOCAL_SIZE, &selector, 0), Some(Value::Uint32(size)), "{name:?}");
+    }
+}
+
 #[test]
 fn a_host_without_ranks_is_not_the_only_node_of_the_job() {
     let maps = [info(keys::NODE_MAP, Value::string("n7")), info(keys::PROC_MAP, Value::string("0,1"))];

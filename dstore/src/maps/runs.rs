@@ -99,7 +99,9 @@ impl NodeRuns {
             let first = parts.first()?.first_node;
             let others = end.checked_sub(first)?.checked_sub(1)?;
             for (number, run) in (0..).zip(parts) {
-                if run.part != number || run.of_first.block == 0 {
+                // A node without ranks has one part alone: empty parts would cost time without being counted.
+                let is_empty = parts.len() > 1 && run.of_first.count == 0;
+                if run.part != number || run.of_first.block == 0 || is_empty {
                     return None;
                 }
                 count = count.saturating_add(u64::from(run.of_first.count) * (u64::from(others) + 1));

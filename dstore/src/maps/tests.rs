@@ -263,6 +263,8 @@ fn runs_of_nodes_are_checked() {
         bad(|runs| runs[2].part = 2, 5) && bad(|runs| runs[1].part = 1, 5) && bad(|runs| runs[2].first_node = 4, 5)
     );
     assert!(bad(|runs| runs[2].first_node = 2, 5) && bad(|runs| runs[0].first_node = u32::MAX, 5));
+    // Empty parts beside others.
+    assert!(bad(|runs| runs[1].of_first.count = 0, 5) && bad(|runs| runs[2].of_first.count = 0, 5));
     // Ranks that no process has, and too many of them.
     assert!(bad(|runs| runs[0].of_first.block = 0, 5) && bad(|runs| runs[2].of_first.first = RANK_MAX, 5));
     assert!(bad(|runs| runs[1].step = RANK_MAX, 5) && bad(|runs| runs[1].of_first.stride = u32::MAX, 5));

@@ -215,7 +215,9 @@ impl Column {
                 Source::Formula(formula) => formula.at(row),
                 Source::Pieces(pieces) => number_in(&pieces, bytes, row)?,
                 Source::Ranks(nodes) => {
-                    return self.ranks(bytes, heap, runs()?, u64::from(row) * u64::from(nodes), nodes);
+                    // The row has a text: without runs it is not absent, but cannot be read.
+                    let runs = runs().map_err(|_| Miss::Damaged)?;
+                    return self.ranks(bytes, heap, runs, u64::from(row) * u64::from(nodes), nodes);
                 }
                 Source::None => return self.sparse_value(bytes, heap, row),
             };

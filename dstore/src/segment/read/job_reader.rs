@@ -215,7 +215,7 @@ impl JobReader {
     /// The runs of nodes.
     ///
     /// # Errors
-    /// `Absent` if there are none.
+    /// `Absent` if there are none, or no memory for them.
     #[inline]
     fn runs(&self) -> Read<&NodeRuns> {
         match self.runs.get() {
@@ -231,8 +231,8 @@ impl JobReader {
         if count == 0 {
             return Err(Miss::Absent);
         }
-        // Without memory, the caller asks the server, as if the runs were corrupt.
-        let mut runs = fallible_alloc::vec(count).map_err(|_| Miss::Damaged)?;
+        // This is no corruption: a later look-up may have the memory. Until then ranks are read from the nodes' lists.
+        let mut runs = fallible_alloc::vec(count).map_err(|_| Miss::Absent)?;
         for index in 0..count {
             let entry = self.node_runs.entry::<{ offset_of!(RunEntry, check) }>(bytes, index)?;
             let number = |offset: usize| u32_at(bytes, entry + offset);

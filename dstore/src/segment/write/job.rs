@@ -95,10 +95,13 @@ fn plan<'a>(job: &'a JobData, runs: Option<&NodeRuns>) -> Result<Planned<'a>, Bu
         for (key, cells) in transposed(&rows)? {
             let id = ids[key];
             if let Some(texts) = runs.and_then(|runs| rank_texts(job, runs, realm, key)) {
-                let present: Vec<bool> = cells.iter().map(Option::is_some).collect();
-                let rows = present.iter().rposition(|is_present| *is_present).map_or(0, |row| row + 1);
-                let gaps = if present[..rows].contains(&false) { &present[..rows] } else { &[] };
-                add(realm, id, PlannedColumn::ranks((id, realm as u32), texts, rows as u32, gaps.to_vec(), &mut heap)?);
+                let rows = cells.iter().rposition(Option::is_some).map_or(0, |row| row + 1);
+                let mut gaps = Vec::new();
+                if cells[..rows].contains(&None) {
+                    gaps = vec_for(rows)?;
+                    gaps.extend(cells[..rows].iter().map(Option::is_some));
+                }
+                add(realm, id, PlannedColumn::ranks((id, realm as u32), texts, rows as u32, gaps, &mut heap)?);
                 continue;
             }
             let column = PlannedColumn::plan(
