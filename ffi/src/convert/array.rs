@@ -74,18 +74,23 @@ pub unsafe fn free_array<T: Object>(items: *mut T, count: usize) {
 /// Processes of one job, without their ranks. An array of processes is copied from them in large pieces; the ranks are written
 /// afterwards.
 #[derive(Default)]
-pub struct Names(OnceLock<Box<[pmix_proc_t; Names::COUNT]>>);
+pub struct Names(OnceLock<Box<Template>>);
+
+/// Begins with a cache line: the speed of a copy hangs on where its source lies.
+#[repr(align(64))]
+struct Template([pmix_proc_t; Names::COUNT]);
 
 impl Names {
     /// About as many processes as a node runs; they take 4 KiB.
     const COUNT: usize = 16;
 
     fn of(&self, nspace: &[u8]) -> &[pmix_proc_t; Names::COUNT] {
-        self.0.get_or_init(|| {
+        let template = self.0.get_or_init(|| {
             let mut name: pmix_nspace_t = [0; size_of::<pmix_nspace_t>()];
             text::fill_name(&mut name, nspace);
-            Box::new([pmix_proc_t { nspace: name, rank: 0 }; Names::COUNT])
-        })
+            Box::new(Template([pmix_proc_t { nspace: name, rank: 0 }; Names::COUNT]))
+        });
+        &template.0
     }
 
     /// Processes of the job `nspace`, which is the same in all calls, in an array that C code frees; NULL for none.

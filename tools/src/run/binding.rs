@@ -20,8 +20,8 @@ const LEVELS: [(Kind, &str); 7] = [
     (Kind::Processor, "HT"),
 ];
 
-/// From this many ranks on they get the node's topology as XML: MPI libraries discover it in each rank otherwise. For fewer ranks, the
-/// discovery of devices, which only the ranks need, would delay the start by as much as it saves.
+/// From this many ranks on they get the node's topology as XML: MPI libraries discover it in each rank otherwise. The discovery of devices,
+/// which only the ranks need, delays the start of all. With four ranks it pays (docs/log/wire-up.md); fewer were not measured.
 const SHARING_RANKS: u32 = 4;
 
 /// Numbers of processors, ascending.
