@@ -191,6 +191,20 @@ fn link_to(library: Library, command: &mut Command) {
     command.args(["-Wl,--as-needed", "-lpmix", "-lpthread", "-ldl", "-lm"]);
 }
 
+/// The placements of a job's ranks that `benches/programs/place.h` names, but for the regular one, whose name is empty.
+pub const PLACEMENTS: [&str; 10] = [
+    "odd-first",
+    "odd-middle",
+    "odd-last",
+    "groups-2",
+    "groups-16",
+    "dealt",
+    "dealt-groups",
+    "sockets",
+    "holes",
+    "scattered",
+];
+
 /// The compiled `benches/programs/NAME.c`, for any `libpmix.so.2`. Each list of `defines` gives another file.
 pub fn benchmark_program(name: &str, defines: &[&str]) -> PathBuf {
     let output = format!("bench-{name}{}", defines.join(""));

@@ -41,7 +41,9 @@ mod traces;
 mod waiting;
 
 pub use beside::{beside_host, beside_host_with};
-pub use build::{Library, Profile, benchmark_program, example, plugin, pmixrun, program, program_with, repository};
+pub use build::{
+    Library, PLACEMENTS, Profile, benchmark_program, example, plugin, pmixrun, program, program_with, repository,
+};
 pub use cluster::{Cluster, Down, ROOT, USERS};
 pub use left_out::{left_out, note};
 pub use pair::{Pair, is_large, times};

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 
-use pmix_tests::{Library, Profile, Run, benchmark_program, left_out, published, release_of, repository, times};
+use pmix_tests::{
+    Library, PLACEMENTS, Profile, Run, benchmark_program, left_out, published, release_of, repository, times,
+};
 
 /// The benchmark programs' lines for each call, with one library.
 fn calls(library: Library, shape: &str) -> Vec<String> {
@@ -30,19 +32,7 @@ fn calls_of_every_kind_are_measured() {
 fn values_of_random_ranks_equal_the_registered_ones() {
     let (nodes, gets) = times((32, 9_000), (16_384, 100_000));
     let regular = ["--infos", "", "--infos --shape scattered"].map(str::to_owned);
-    let shapes = [
-        "scattered",
-        "odd-first",
-        "odd-middle",
-        "odd-last",
-        "groups-2",
-        "groups-16",
-        "dealt",
-        "dealt-groups",
-        "sockets",
-        "holes",
-    ];
-    for given in regular.into_iter().chain(shapes.map(|shape| format!("--shape {shape}"))) {
+    for given in regular.into_iter().chain(PLACEMENTS.map(|shape| format!("--shape {shape}"))) {
         let run = Run::new(benchmark_program("host", &[]), Library::ours());
         let run = run.args(&format!("--clients 2 --per-node 64 --timeout 240 --nodes {nodes} {given}"));
         let ended = run.arg(benchmark_program("calls", &[])).args(&format!("--check {gets}")).succeed();

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use pmix_tests::{benchmark_program, published};
+use pmix_tests::{PLACEMENTS, benchmark_program, published};
 
 use crate::Failure;
 use crate::results::{Contender, Figure, Results, median};
@@ -457,27 +457,12 @@ pub fn jobs(results: &mut Results, sizes: &Sizes, round: usize, is_full: bool) -
     Ok(())
 }
 
-/// The placements of the largest job, as `benches/programs/place.h` names them.
-const PLACEMENTS: [&str; 11] = [
-    "",
-    "odd-first",
-    "odd-middle",
-    "odd-last",
-    "groups-2",
-    "groups-16",
-    "dealt",
-    "dealt-groups",
-    "sockets",
-    "holes",
-    "scattered",
-];
-
 /// The largest job by the placement of its ranks, registered with maps only, in turns. Measures only our library.
 pub fn placements(results: &mut Results, sizes: &Sizes) -> Result<(), Failure> {
     let ours = results.contenders.iter().position(|one| one.is_ours).ok_or("ours is always there")?;
     let directory = results.contenders[ours].directory.clone();
     let mut medians = Medians::new(&results.contenders);
-    for placement in (0..sizes.job_turns).flat_map(|_| PLACEMENTS) {
+    for placement in (0..sizes.job_turns).flat_map(|_| std::iter::once("").chain(PLACEMENTS)) {
         let shape = large(sizes.nodes_most);
         let mut command = hosted(&directory, &shape, &benchmark_program("calls", &[]), "--cold --class cold-peers");
         let said = output(command.env("BENCH_SHAPE", placement))?;

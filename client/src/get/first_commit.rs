@@ -64,7 +64,7 @@ impl Inner {
     /// program's own deadline holds for both requests.
     pub(super) fn get_after_commit(&self, remote: &RemoteGet, until: Option<Instant>, take: Deliver<'_>) -> Result<()> {
         let is_kept = |info: &&Info| !info.key.is(keys::IMMEDIATE) && !info.key.is(keys::TIMEOUT);
-        let mut infos: Vec<Info> = remote.infos.iter().filter(is_kept).cloned().collect();
+        let mut infos = remote.infos.iter().filter(is_kept).map(Info::copy).collect::<Result<Vec<Info>>>()?;
         infos.push(Info::new(keys::TIMEOUT, Value::Int(WAIT.as_secs() as i32)));
         let payload = remote.payload_with(self, None, infos)?;
         let until = [until, deadline(Some(WAIT))].into_iter().flatten().min();
