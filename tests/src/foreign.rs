@@ -65,7 +65,8 @@ pub const PRRTE_LOSES_A_DAEMON: Fault = Fault {
 };
 
 /// prterun 3.0.8, with the stock library as its server, sends a daemon on another host a message before it knows the daemon's address, and
-/// says so on standard error (1 of 8 jobs of programs without PMIx on a busy machine, 2026-11-25).
+/// says so on standard error. It was seen once, in a job of programs without PMIx on a busy machine; 0 of 27 such jobs on a quiet one met it
+/// (2026-11-25).
 pub const PRRTE_IS_TOO_EARLY: Fault = Fault {
     name: "prterun writes to a daemon that it does not know yet",
     is_met: |outcome| {
@@ -73,7 +74,7 @@ pub const PRRTE_IS_TOO_EARLY: Fault = Fault {
             |line: &str| line.contains("whose contact information is unknown in file") && line.contains("iof_hnp.c");
         outcome.as_ref().is_ok_and(|ended| ended.stderr.lines().any(is_it))
     },
-    per_mille: 125,
+    per_mille: 25,
 };
 
 /// A daemon of PRRTE 5.0.0rc1, with the stock library as its server, sends a tool no data of the job that it has spawned, so that the tool
