@@ -39,8 +39,10 @@ pub struct Puts {
     /// The server keeps the values of earlier commits: a commit sends new values only, each once. Otherwise a commit sends all
     /// values, as released servers expect: once for readers on this node and once for readers elsewhere.
     pub only_new: bool,
-    /// The server has accepted a commit.
+    /// The server has a commit, as far as known.
     pub has_committed: bool,
+    /// A commit has been sent, whether or not it was refused later.
+    pub has_sent: bool,
     puts: Vec<Put>,
     /// Indexes of the puts that the server does not have yet, in their order, so that a commit need not search all puts.
     new: Vec<usize>,
@@ -70,6 +72,7 @@ impl Puts {
         Puts {
             only_new,
             has_committed: false,
+            has_sent: false,
             puts: Vec::new(),
             new: Vec::new(),
             by_name: HashMap::new(),
@@ -197,11 +200,23 @@ impl Puts {
 
     /// Marks all puts and deletions as known to the server.
     pub fn committed(&mut self) {
-        self.has_committed = true;
+        (self.has_committed, self.has_sent) = (true, true);
         (self.new_len, self.deleted_len) = (0, 0);
         self.deleted.clear();
         for place in self.new.drain(..) {
             self.puts[place].is_new = false;
+        }
+    }
+}
+
+impl Puts {
+    /// Marks all puts as new: the server has refused the first commit.
+    pub fn refused(&mut self) {
+        self.has_committed = false;
+        for (place, put) in self.puts.iter_mut().enumerate().filter(|(_, put)| !put.is_new) {
+            put.is_new = true;
+            self.new_len += put.len;
+            self.new.push(place);
         }
     }
 }

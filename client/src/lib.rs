@@ -67,5 +67,5 @@ pub use client::ops::InfoReply;
 pub use env::Environment;
 pub use events::{Event, EventDone, EventHandler, HandlerId};
 pub use get::{Directive, GetFlags, GetOptions, GetRequest, NspaceRef, Receiver};
-pub use link::{Link, ReplyFn, Task};
+pub use link::{FirstCommit, Link, ReplyFn, Task};
 pub use operation::{Done, Operation};

@@ -45,6 +45,11 @@ pub trait Link: Send + Sync {
     /// As [`Link::request_wait`].
     fn send(&self, payload: Vec<u8>) -> Result<()>;
 
+    /// The way for a first commit that is not answered; `None` where the server answers each commit.
+    fn first_commit(&self) -> Option<&dyn FirstCommit> {
+        None
+    }
+
     /// Sends a heartbeat to the server.
     ///
     /// # Errors
@@ -101,6 +106,19 @@ pub trait Link: Send + Sync {
         self.close();
         Vec::new()
     }
+}
+
+/// A process's first commit to a server of this library: the process does not wait for an answer. Nobody can tell the difference. Until
+/// the server has a process's first commit, each Get of that process's values waits for it.
+pub trait FirstCommit {
+    /// Sends it.
+    ///
+    /// # Errors
+    /// As [`Link::request_wait`].
+    fn send(&self, payload: GatherBuf) -> Result<()>;
+
+    /// The server's refusal, a reply's payload, if it has come; once. The refusal comes before the reply to each later request.
+    fn take_refusal(&self) -> Option<Result<Vec<u8>>>;
 }
 
 /// Wraps a callback so that it runs only after the current call is over.

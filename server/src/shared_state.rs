@@ -18,7 +18,7 @@ use crate::Host;
 use crate::completion::{AnswerSink, UpcallResult};
 use crate::config::Config;
 use crate::engine::{Engine, Output, Plan, Published, Ticket};
-use crate::engine_lock::EngineLock;
+use crate::engine_lock::{EngineGuard, EngineLock};
 use crate::journal::{Journal, Reason};
 use crate::keepalive;
 use crate::log::log;
@@ -73,11 +73,21 @@ impl SharedState {
         let _ = self.thread.set(thread::current().id());
     }
 
-    /// Feeds the engine and wakes the server's thread, which performs the outputs.
+    /// Feeds the engine; the server's thread performs the outputs.
     pub fn feed<R>(&self, feed: impl FnOnce(&mut Engine) -> R) -> R {
-        let result = feed(&mut self.engine.lock());
-        self.wake();
+        let mut engine = self.engine.lock();
+        let result = feed(&mut engine);
+        self.hand_over(engine);
         result
+    }
+
+    /// Releases the engine and wakes the server's thread, if that has to do anything for it before it wakes by itself.
+    fn hand_over(&self, engine: EngineGuard<'_>) {
+        let is_awaited = engine.needs_thread();
+        drop(engine);
+        if is_awaited {
+            self.wake();
+        }
     }
 
     /// Performs a plan of the engine; a large one on the publisher's own thread, so that this thread can serve other clients.
@@ -107,25 +117,28 @@ impl SharedState {
         self.published.notify_all();
     }
 
-    /// Performs publications on this thread. If another thread performs one, waits for it, if `waits`.
+    /// Performs publications on this thread. If another thread performs one, waits for it, if `waits`. The server's thread performs the
+    /// outputs of the operation that requested them.
     pub fn await_published(&self, tickets: &[Ticket], waits: bool) {
+        let mut engine = self.engine.lock();
         for ticket in tickets {
-            let mut engine = self.engine.lock();
             while !engine.is_published(ticket) {
                 if let Some(plan) = engine.take_plan(ticket.directory) {
                     drop(engine);
                     self.publish_here(plan);
                     engine = self.engine.lock();
                 } else if waits {
-                    // Wake the server's thread to send the operation's outputs so far.
-                    self.wake();
+                    // The outputs so far do not wait for the publication. The lock is held, so that its end is not missed.
+                    if engine.needs_thread() {
+                        self.wake();
+                    }
                     engine.wait(&self.published);
                 } else {
                     break;
                 }
             }
         }
-        self.wake();
+        self.hand_over(engine);
     }
 
     /// Waits for threads of the host that carry out plans: a server that has ended has no files and owes no callbacks.
@@ -192,8 +205,11 @@ impl SharedState {
         })
     }
 
-    /// Wakes the server's thread.
+    /// Wakes the server's thread, unless this is that thread: it sleeps only when nothing is left to do.
     pub fn wake(&self) {
+        if self.is_own_thread() {
+            return;
+        }
         // The counter cannot be full in practice, and then the thread is awake already.
         let _ = self.wake.write(1);
     }

@@ -15,7 +15,7 @@ use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::model::{Info, Proc, Result, Status};
 use pmix_dstore::segment::Directory;
 
-use crate::{Environment, Link, ReplyFn, Task};
+use crate::{Environment, FirstCommit, Link, ReplyFn, Task};
 use pmix_wire::{Hello, PeerKind, ToolReply, Version};
 
 use connect::{Socket, dial, dial_tcp};
@@ -188,6 +188,10 @@ impl Link for Channel {
         self.mux.send(payload)
     }
 
+    fn first_commit(&self) -> Option<&dyn FirstCommit> {
+        self.is_ours.then_some(self)
+    }
+
     fn beat(&self) -> Result<()> {
         self.mux.beat()
     }
@@ -218,5 +222,15 @@ impl Link for Channel {
 
     fn close_and_leave(&self) -> Vec<Task> {
         self.mux.end_and_leave()
+    }
+}
+
+impl FirstCommit for Channel {
+    fn send(&self, payload: GatherBuf) -> Result<()> {
+        self.mux.send_first_commit(payload)
+    }
+
+    fn take_refusal(&self) -> Option<Result<Vec<u8>>> {
+        self.mux.take_commit_refusal()
     }
 }

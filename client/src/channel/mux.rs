@@ -27,7 +27,8 @@ use pmix_dstore::model::{Result, Status};
 use crate::{ReplyFn, Task};
 use pmix_wire::framing::{Chunk, Frames, Outbox};
 use pmix_wire::{
-    Header, REQUEST_LEN_MAX, TAG_DELETED, TAG_FIRST, TAG_FLOW_CONTROL, TAG_HEARTBEAT, TAG_IOF, TAG_NOTIFY,
+    Header, REQUEST_LEN_MAX, TAG_DELETED, TAG_FIRST, TAG_FIRST_COMMIT, TAG_FLOW_CONTROL, TAG_HEARTBEAT, TAG_IOF,
+    TAG_NOTIFY,
 };
 
 /// The most notifications that may wait for the callback thread. Further ones are dropped.
@@ -92,6 +93,8 @@ struct State {
     waiting: HashMap<u32, Waiting>,
     /// Replies for waiting threads.
     arrived: HashMap<u32, Result<Vec<u8>>>,
+    /// The server's refusal of the first commit.
+    commit_refusal: Option<Result<Vec<u8>>>,
     /// Payloads that name deleted keys.
     deletions: Vec<Vec<u8>>,
     /// Messages not yet written.
@@ -196,6 +199,26 @@ impl Mux {
     pub fn send(&self, payload: impl Into<GatherBuf>) -> Result<()> {
         self.same_process()?;
         self.post(payload.into(), None)?;
+        self.wait_until_written()
+    }
+
+    /// Sends the first commit, which the server answers only if it refuses it.
+    pub fn send_first_commit(&self, payload: GatherBuf) -> Result<()> {
+        self.same_process()?;
+        {
+            let mut state = self.state.lock();
+            self.writable(&state, &payload)?;
+            self.enqueue(&mut state, TAG_FIRST_COMMIT, payload);
+        }
+        self.wait_until_written()
+    }
+
+    /// The server's refusal of the first commit, if it has come; once.
+    pub fn take_commit_refusal(&self) -> Option<Result<Vec<u8>>> {
+        self.state.lock().commit_refusal.take()
+    }
+
+    fn wait_until_written(&self) -> Result<()> {
         self.wait(None, |state| match (state.lost, state.outgoing.is_empty()) {
             (true, _) => Some(Err(Status::ERR_LOST_CONNECTION)),
             (_, true) => Some(Ok(())),
@@ -457,6 +480,10 @@ impl State {
             {
                 self.take_stream(tag, payload);
             }
+            return;
+        }
+        if tag == TAG_FIRST_COMMIT {
+            self.commit_refusal = Some(payload);
             return;
         }
         let Some(waiting) = self.waiting.remove(&tag) else { return };

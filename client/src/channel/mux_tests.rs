@@ -59,6 +59,27 @@ fn callers_get_their_own_replies_in_any_order() {
 }
 
 #[test]
+fn a_first_commit_is_not_answered_unless_it_is_refused() {
+    let (mux, mut peer, _) = pair();
+    let values = || b"values".to_vec().into();
+    assert_eq!(mux.send_first_commit(values()), Ok(()));
+    assert_eq!(peer.read(), (TAG_FIRST_COMMIT, b"values".to_vec()));
+    assert_eq!(mux.take_commit_refusal(), None);
+    peer.write(TAG_FIRST_COMMIT, b"no");
+    let peer = thread::spawn(move || {
+        let (tag, _) = peer.read();
+        peer.write(tag, b"yes");
+        peer
+    });
+    assert_eq!(mux.request_wait(b"fence", None), Ok(b"yes".to_vec()));
+    assert_eq!((mux.take_commit_refusal(), mux.take_commit_refusal()), (Some(Ok(b"no".to_vec())), None));
+    // The loss of the server is seen by the next request.
+    drop(peer.join().unwrap());
+    assert_eq!(mux.send_first_commit(values()), Ok(()));
+    assert_eq!(mux.request_wait(b"fence", None), Err(Status::ERR_LOST_CONNECTION));
+}
+
+#[test]
 fn a_passed_deadline_leaves_the_connection_usable() {
     let (mux, mut peer, _) = pair();
     let soon = Instant::now() + Duration::from_millis(5);

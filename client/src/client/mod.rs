@@ -34,7 +34,7 @@ use crate::local::Local;
 use crate::operation::{Operation, deadline, outcome};
 use crate::output::Format;
 use crate::overlay::Origin;
-use crate::{Call, Environment, Event, Link, Task, singleton};
+use crate::{Call, Environment, Event, FirstCommit, Link, Task, singleton};
 use pmix_wire::reply::{FenceReply, StatusReply};
 use pmix_wire::{Deletion, FlowControl, IoDelivery, Notification, Reply, Request, jobinfo};
 
@@ -336,6 +336,9 @@ impl Client {
 
     /// Sends the values that were put to the server.
     ///
+    /// Our server does not answer the first commit unless it refuses it. The next fence then returns its status, and the next commit sends
+    /// the values again.
+    ///
     /// # Errors
     /// The server's status; `ERR_LOST_CONNECTION`.
     pub fn commit(&self) -> Result<()> {
@@ -345,6 +348,8 @@ impl Client {
         }
         // Hold the lock during the request: a commit of another thread must not overtake this one.
         let mut puts = inner.puts.lock();
+        // This commit sends the values of a refused one again.
+        let _ = inner.refused_commit(&mut puts);
         let parts = puts.parts()?;
         // Send the first commit even if it is empty: other processes may wait for this process to commit.
         if parts.is_empty() && puts.only_new && puts.has_committed {
@@ -352,7 +357,10 @@ impl Client {
         }
         let payload = Request::encode_commit(inner.link.dialect(), &parts)?;
         drop(parts);
-        inner.status_to(payload, None)?;
+        match inner.link.first_commit().filter(|_| puts.only_new && !puts.has_sent) {
+            Some(first) => first.send(payload)?,
+            None => inner.status_to(payload, None)?,
+        }
         puts.committed();
         inner.local.overlay.forget_deleted();
         Ok(())
@@ -371,7 +379,7 @@ impl Client {
         self.inner.ask(Request::Fence { procs, infos }, timeout, |inner, reply: FenceReply| {
             outcome(reply.status)?;
             inner.after_fence();
-            Ok(())
+            inner.refused_commit(&mut inner.puts.lock())
         })
     }
 
@@ -488,6 +496,16 @@ impl Inner {
     fn status_to(&self, payload: impl Into<GatherBuf>, deadline: Option<Instant>) -> Result<()> {
         let reply = self.link.request_wait(payload.into(), deadline)?;
         outcome(self.decode::<StatusReply>(&reply)?.status)
+    }
+
+    /// Whether the server has refused the first commit. Its values then count as new.
+    ///
+    /// # Errors
+    /// The status with which it was refused; once.
+    fn refused_commit(&self, puts: &mut Puts) -> Result<()> {
+        let Some(reply) = self.link.first_commit().and_then(FirstCommit::take_refusal) else { return Ok(()) };
+        puts.refused();
+        outcome(self.decode::<StatusReply>(&reply?)?.status)
     }
 
     /// Other processes may have published new values. Drops cached ones so that the next Get reads again, and maps new

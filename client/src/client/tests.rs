@@ -27,6 +27,8 @@ struct Script {
     /// Whether callbacks can run.
     readiness: Mutex<Result<()>>,
     is_ours: bool,
+    /// Whether first commits are not answered, and the refusal of one.
+    first_commits: Mutex<Option<Option<Status>>>,
     /// Runs before a request is answered.
     meanwhile: Mutex<Option<Meanwhile>>,
     callbacks: Sender<Task>,
@@ -90,7 +92,22 @@ impl Link for Script {
         self.is_ours
     }
 
+    fn first_commit(&self) -> Option<&dyn FirstCommit> {
+        self.first_commits.lock().is_some().then_some(self)
+    }
+
     fn close(&self) {}
+}
+
+impl FirstCommit for Script {
+    fn send(&self, payload: GatherBuf) -> Result<()> {
+        Link::send(self, payload.into_bytes()?)
+    }
+
+    fn take_refusal(&self) -> Option<Result<Vec<u8>>> {
+        let status = self.first_commits.lock().as_mut()?.take()?;
+        Some(StatusReply { status }.encode(DIALECT, self.version))
+    }
 }
 
 /// Values of a rank of a namespace, as a server sends them.
@@ -120,6 +137,7 @@ pub(crate) fn stage_under(version: Version, is_our_server: bool) -> Stage {
         is_lost: Mutex::default(),
         readiness: Mutex::new(Ok(())),
         is_ours: is_our_server,
+        first_commits: Mutex::default(),
         meanwhile: Mutex::default(),
         callbacks,
     });
@@ -799,6 +817,53 @@ fn commits_to_our_server_send_only_the_delta() {
     stage.client.commit().unwrap();
     stage.client.commit().unwrap();
     assert_eq!(stage.asked().len(), 2, "refused once, accepted once");
+}
+
+#[test]
+fn a_first_commit_is_not_waited_for_and_a_refused_one_is_repeated() {
+    const KEYS: [&str; 3] = ["k0", "k1", "k2"];
+    let stage = stage_under(VERSION, true);
+    *stage.script.first_commits.lock() = Some(None);
+    let part = |values: &[i32]| {
+        let kvals = values.iter().map(|value| Kval { key: KEYS[*value as usize].into(), value: Value::Int(*value) });
+        Request::Commit { parts: vec![(1, kvals.collect())] }
+    };
+    let put = |value: i32| stage.client.put(Scope::Local, KEYS[value as usize].into(), Value::Int(value));
+    let fence = || {
+        stage.answers(FenceReply { status: Status::SUCCESS, segment_count: None });
+        stage.client.fence(&[], Vec::new()).wait()
+    };
+    put(1).unwrap();
+    // No answer is prepared.
+    stage.client.commit().unwrap();
+    stage.client.commit().unwrap();
+    assert_eq!(stage.asked(), [part(&[1])]);
+    put(2).unwrap();
+    *stage.script.first_commits.lock() = Some(Some(Status::ERR_NOMEM));
+    assert_eq!((fence(), fence()), (Err(Status::ERR_NOMEM), Ok(())), "told once");
+    stage.asked();
+    stage.answers_status(Status::ERR_NOMEM);
+    assert_eq!(stage.client.commit(), Err(Status::ERR_NOMEM), "from now on each commit is waited for");
+    stage.answers_status(Status::SUCCESS);
+    stage.client.commit().unwrap();
+    stage.client.commit().unwrap();
+    let sent = stage.asked();
+    let sorted = |request: &Request| {
+        let Request::Commit { parts } = request else { panic!("a commit") };
+        let mut keys: Vec<String> =
+            parts.iter().flat_map(|(_, kvals)| kvals).map(|kval| kval.key.to_string()).collect();
+        keys.sort();
+        keys
+    };
+    assert_eq!(sent.iter().map(sorted).collect::<Vec<_>>(), [["k1", "k2"], ["k1", "k2"]]);
+    // A refusal that comes before a second commit is no error of that commit, which sends both.
+    let stage = stage_under(VERSION, true);
+    *stage.script.first_commits.lock() = Some(None);
+    stage.client.commit().unwrap();
+    *stage.script.first_commits.lock() = Some(Some(Status::ERR_NOMEM));
+    stage.answers_status(Status::SUCCESS);
+    stage.client.commit().unwrap();
+    assert_eq!(stage.asked().len(), 2);
 }
 
 #[test]

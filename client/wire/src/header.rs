@@ -10,6 +10,8 @@ pub const TAG_IOF: u32 = 2;
 pub const TAG_FLOW_CONTROL: u32 = 3;
 /// Tag of keys that have been deleted, server to client, from 7.0 on.
 pub const TAG_DELETED: u32 = 4;
+/// Tag of a process's first commit, from this library to this library. Success is not answered; a refusal has this tag.
+pub const TAG_FIRST_COMMIT: u32 = 100;
 /// Tag of a connection's first request; smaller ones are reserved.
 pub const TAG_FIRST: u32 = 101;
 

@@ -34,8 +34,8 @@ mod tests;
 
 pub use command::Command;
 pub use header::{
-    Header, MESSAGE_LEN_MAX, REQUEST_LEN_MAX, TAG_DELETED, TAG_FIRST, TAG_FLOW_CONTROL, TAG_HEARTBEAT, TAG_IOF,
-    TAG_NOTIFY,
+    Header, MESSAGE_LEN_MAX, REQUEST_LEN_MAX, TAG_DELETED, TAG_FIRST, TAG_FIRST_COMMIT, TAG_FLOW_CONTROL,
+    TAG_HEARTBEAT, TAG_IOF, TAG_NOTIFY,
 };
 pub use hello::{ClientReply, HELLO_LEN_MAX, Hello, PeerKind, ToolReply};
 pub use notification::{Deletion, FlowControl, IoDelivery, Notification};

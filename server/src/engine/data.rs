@@ -6,7 +6,7 @@ use std::time::Instant;
 use pmix_dstore::compression;
 use pmix_dstore::model::{Backing, Info, Key, Kval, Nspace, Proc, Rank, Result, Scope, Status, Value, keys};
 use pmix_dstore::{fallible_alloc, qualified};
-use pmix_wire::{Deletion, TAG_DELETED};
+use pmix_wire::{Deletion, TAG_DELETED, TAG_FIRST_COMMIT};
 
 use super::nspaces::{JobPlan, NspaceState};
 use super::peer::{Peer, PeerId};
@@ -64,6 +64,7 @@ impl Engine {
             Ok(()) if stale => {
                 self.after_publication([&proc.nspace], move |engine| engine.reply_status(id, tag, Status::SUCCESS));
             }
+            Ok(()) if tag == TAG_FIRST_COMMIT => self.needs_no_reply(id, tag),
             Ok(()) => self.reply_status(id, tag, Status::SUCCESS),
             // Stored values stay: the client may repeat the commit.
             Err(_) => self.refuse(id, tag, len, true),

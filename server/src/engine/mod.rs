@@ -209,6 +209,8 @@ pub(crate) struct Engine {
     /// Cached standings of users, since the last change of clients.
     standings: HashMap<u32, Standing>,
     port: u16,
+    /// When the server's thread wakes by itself.
+    wakes_at: Option<Instant>,
     ended: bool,
 }
 
@@ -267,6 +269,7 @@ impl Engine {
             no_table_told: false,
             standings: HashMap::new(),
             port,
+            wakes_at: None,
             ended: false,
         }
     }
@@ -449,6 +452,18 @@ impl Engine {
             .min()
     }
 
+    /// As [`Engine::deadline`], for the server's thread, which then sleeps until that time at most.
+    pub fn plan_wake_up(&mut self) -> Option<Instant> {
+        self.wakes_at = self.deadline();
+        self.wakes_at
+    }
+
+    /// Whether the server's thread must be woken: there are outputs, or something is due before it wakes by itself.
+    pub fn needs_thread(&self) -> bool {
+        let is_earlier = |due| self.wakes_at.is_none_or(|at| due < at);
+        !self.outputs.is_empty() || self.deadline().is_some_and(is_earlier)
+    }
+
     /// Runs `task` on the server's thread after the present outputs, or during finalize.
     pub fn defer(&mut self, task: Box<dyn FnOnce() + Send>) {
         self.outputs.push_back(Output::Call(task));
@@ -545,6 +560,13 @@ impl Engine {
 
     fn reply_status(&mut self, peer: PeerId, tag: u32, status: Status) {
         self.reply(peer, tag, &StatusReply { status });
+    }
+
+    /// A request is over, and its sender waits for no reply.
+    fn needs_no_reply(&mut self, peer: PeerId, tag: u32) {
+        if let Some(peer) = self.peers.get_mut(&peer) {
+            peer.unanswered.answered(tag);
+        }
     }
 
     /// Another server requests the committed values of a local rank for other nodes.

@@ -23,8 +23,8 @@ use pmix_wire::reply::{
     ConnectReply, FenceReply, GetReply, GroupReply, InfosReply, IoPullReply, RefreshReply, SpawnReply, StatusReply,
 };
 use pmix_wire::{
-    ClientReply, FlowControl, Hello, IoDelivery, Notification, PeerKind, Reply, Request, TAG_FLOW_CONTROL, TAG_IOF,
-    TAG_NOTIFY, ToolReply, Version, blob, jobinfo,
+    ClientReply, FlowControl, Hello, IoDelivery, Notification, PeerKind, Reply, Request, TAG_FIRST_COMMIT,
+    TAG_FLOW_CONTROL, TAG_IOF, TAG_NOTIFY, ToolReply, Version, blob, jobinfo,
 };
 
 use super::events::{Range, Sender};

@@ -211,7 +211,7 @@ impl Loop {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let engine = self.shared.engine.lock().deadline();
+        let engine = self.shared.engine.lock().plan_wake_up();
         let hello = self.door.deadline();
         let withheld = self.shared.journal.lock().deadline();
         let stuck = self.stuck.first().map(|(since, _)| *since + STUCK_MAX);

@@ -25,6 +25,27 @@ fn values_of_a_refused_commit_are_not_waited_for() {
 }
 
 #[test]
+fn a_first_commit_is_answered_only_if_it_is_refused() {
+    const MIB: usize = 1 << 20;
+    let mut bench = Bench::new(0, 1, 2);
+    bench.get(1, 101, 0, "k", Vec::new());
+    let commit = |value| Request::Commit { parts: vec![(1, vec![Kval { key: Key::from("k"), value }])] };
+    bench.engine.refuse(peer(0), TAG_FIRST_COMMIT, MIB, true);
+    bench.drain();
+    assert_eq!(bench.status(0, TAG_FIRST_COMMIT), Some(Status::ERR_NOMEM));
+    assert_eq!(bench.value(1, 101, "k"), Some(Err(Status::ERR_NOMEM)));
+    bench.request(0, TAG_FIRST_COMMIT, commit(Value::Uint32(7)));
+    bench.get(1, 102, 0, "k", Vec::new());
+    assert_eq!((bench.status(0, TAG_FIRST_COMMIT), bench.value(1, 102, "k")), (None, Some(Ok(7))));
+    // Such commits do not count as requests without an answer, of which a connection may have 16 MiB.
+    for _ in 0..20 {
+        bench.request(0, TAG_FIRST_COMMIT, commit(Value::ByteObject(vec![0; MIB].into())));
+    }
+    assert_eq!(bench.status(0, TAG_FIRST_COMMIT), None);
+    bench.put(0, 1, "k", 8);
+}
+
+#[test]
 fn a_get_waits_for_the_commit_of_a_local_rank() {
     let mut bench = Bench::new(0, 1, 2);
     bench.get(0, 20, 1, "key", Vec::new());
@@ -131,6 +152,28 @@ fn each_timeout_ends_at_its_own_time() {
     }
     a.drain();
     assert_eq!((30..40).filter_map(|tag| a.status(0, tag).map(|_| tag)).collect::<Vec<_>>(), [34]);
+}
+
+#[test]
+fn a_host_wakes_the_servers_thread_only_for_work() {
+    let mut bench = Bench::new(0, 1, 2);
+    let within = |seconds| vec![Info::new(keys::TIMEOUT, Value::Int(seconds))];
+    bench.engine.plan_wake_up();
+    bench.engine.prepare_client(&proc(0));
+    bench.engine.setup_fork(&proc(0));
+    assert!(!bench.engine.needs_thread(), "the host asks for an environment");
+    bench.get(0, 20, 1, "key", Vec::new());
+    assert!(!bench.engine.needs_thread(), "this Get may wait for ever");
+    bench.get(0, 21, 1, "key", within(30));
+    assert!(bench.engine.needs_thread(), "the thread sleeps without end");
+    bench.engine.plan_wake_up();
+    bench.get(0, 22, 1, "key", within(60));
+    assert!(!bench.engine.needs_thread(), "the thread wakes before");
+    bench.get(0, 23, 1, "key", within(5));
+    assert!(bench.engine.needs_thread(), "the thread wakes too late");
+    bench.engine.plan_wake_up();
+    bench.engine.defer(Box::new(|| ()));
+    assert!(bench.engine.needs_thread(), "there is an output");
 }
 
 #[test]
