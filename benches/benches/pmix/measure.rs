@@ -123,6 +123,7 @@ const PLACEMENT: &str = "large job by placement";
 pub const REGISTER_TO_READING: &str = "register / reading eight infos of each rank once";
 pub const INIT_TO_FEW: &str = "init / that among 2 ranks";
 pub const BESIDE_IDLE: &str = "PMIx_Init of the slowest of 8 ranks beside idle connections of another user";
+pub const SERVED_TO_BARE: &str = "that / a server's thread without a library (benches/programs/bare.c)";
 pub const TO_ALONE: &str = "beside them / without them";
 pub const ON_NODE: &str = "one call among ranks of a node, one peer's keys / among the fewest";
 
@@ -196,7 +197,11 @@ pub fn wire_up(results: &mut Results, sizes: &Sizes, round: usize) -> Result<(),
         // For idle processes and for ranks: the time until they are ready, and the processor time of all. In the end, for ranks, that of
         // the server's own threads.
         let mut all = vec![[const { Vec::new() }; 5]; count];
+        let mut limit = Vec::new();
         for repeat in 0..sizes.repeats {
+            let said = output(Command::new(benchmark_program("bare", &[])).arg(clients.to_string()))?;
+            limit
+                .push(lines(&said, "bare").first().and_then(|(_, fields)| fields.first().copied()).ok_or("no figure")?);
             for turn in 0..count {
                 let which = (round + repeat + turn) % count;
                 for (program, at) in [(&idle, 0), (&wire, 2)] {
@@ -210,6 +215,8 @@ pub fn wire_up(results: &mut Results, sizes: &Sizes, round: usize) -> Result<(),
                 }
             }
         }
+        let limit = median(&limit);
+        results.add_limit(format!("server's thread for a rank, {clients} ranks"), "ms", limit);
         for (which, all) in all.iter().enumerate() {
             let [idle, idle_spent, ready, spent, served] = all.each_ref().map(|values| median(values));
             let name = |what| format!("{clients} ranks, {what}");
@@ -221,6 +228,7 @@ pub fn wire_up(results: &mut Results, sizes: &Sizes, round: usize) -> Result<(),
             for (what, figure) in beyond {
                 results.add(which, ("wire-up, net of fork and exec", name(what), "ms", figure));
             }
+            results.add(which, ("wire-up, net of fork and exec", name(SERVED_TO_BARE), "times", served / limit));
             results.add(which, ("fork and exec of idle processes", format!("{clients} ranks"), "ms", idle));
         }
     }

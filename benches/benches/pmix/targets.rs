@@ -1,6 +1,8 @@
 //! The performance targets, and whether each is met.
 
-use crate::measure::{BESIDE_IDLE, COLD, INIT_TO_FEW, JOB, ON_NODE, REGISTER_TO_READING, Sizes, TO_ALONE};
+use crate::measure::{
+    BESIDE_IDLE, COLD, INIT_TO_FEW, JOB, ON_NODE, REGISTER_TO_READING, SERVED_TO_BARE, Sizes, TO_ALONE,
+};
 use crate::results::Results;
 
 /// The bound of a figure.
@@ -83,6 +85,15 @@ pub fn targets(results: &Results, sizes: &Sizes) -> Vec<Target> {
         let section = "wire-up, net of fork and exec";
         let figure = ratio(section, &format!("{ranks} ranks, until the last is ready"));
         add(format!("{section}, stock / ours: {ranks} ranks"), "times", figure, Bound::AtLeast(5.0));
+    }
+    for ranks in sizes.wire_up.iter().filter(|ranks| **ranks >= 128) {
+        let figure = ours("wire-up, net of fork and exec", &format!("{ranks} ranks, {SERVED_TO_BARE}"));
+        add(
+            format!("server's thread in the wire-up / without a library: {ranks} ranks"),
+            "times",
+            figure,
+            Bound::AtMost(2.0),
+        );
     }
     for row in results.section(BESIDE_IDLE).filter(|row| row.name.ends_with(TO_ALONE)) {
         add(format!("{BESIDE_IDLE}, {}", row.name), "times", row.median(OURS), Bound::AtMost(2.0));
