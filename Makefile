@@ -14,7 +14,8 @@
 #                             plot in target/bench; BENCH_ARGS="--rounds 9 --full"
 #   make bench-engine         what the store costs without the C interface: building, attaching, looking up, maps (criterion)
 #   make bench-latency        a small Get over TCP while the server stores and publishes a fence of 256 MiB
-#   make bench-wireup         whole MPI jobs beside the stock library: start, memory, processor time; BENCH_ARGS="--rounds 30"; with
+#   make bench-wireup         whole MPI jobs beside the stock library, pmixrun and a floor: start, memory, processor time;
+#                             BENCH_ARGS="--rounds 30"; with
 #                             --root DIR under Open MPI 5 or 6, with --nodes 4 under Slurm, both as root; JSON in target/bench-wireup
 #   make generate             the Rust files and the page that are written from the tables of ffi/abi
 #   make check                formatting, lints, dependencies (deny.toml), documentation, whether the documents agree with the tree, and the house:

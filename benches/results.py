@@ -3,9 +3,10 @@
 
     benches/results.py                  rewrites the generated blocks of README.md, docs/performance.md and docs/openmpi.md
     benches/results.py --check          fails if a block differs from the files in benches/results (part of `make check`)
-    benches/results.py --take DIR       copies DIR/bench.json, which `make bench` wrote, or DIR/wireup.json, which `make bench-wireup`
-                                        wrote, to benches/results with date, commit and machine, then rewrites the blocks;
-                                        --note TEXT says what else ran on the machine
+    benches/results.py --take DIR       copies DIR/bench.json, which `make bench` wrote, or DIR/jobs.json or DIR/wireup.json, which
+                                        `make bench-wireup` wrote, to benches/results with date, commit and machine, then rewrites
+                                        the blocks; --note TEXT says what else ran on the machine. Rows of several DIRs of one of
+                                        these files, measured in pieces, become one
 
 A block begins with `<!-- results: NAME -->` and ends with `<!-- /results -->`. Nothing in between is written by hand.
 """
@@ -97,7 +98,8 @@ def shown(figure):
         return ""
     size = abs(figure)
     digits = 0 if size >= 100 else 1 if size >= 10 else 2
-    return f"{figure:,.{digits}f}"
+    # Without the sign of what is shown as zero.
+    return f"{round(figure, digits) + 0.0:,.{digits}f}"
 
 
 def run(begin, document):
@@ -243,21 +245,74 @@ class Wireup:
 
     def rounds(self):
         document = self.document
-        jobs = {}
-        for row in self.rows.values():
-            jobs[row["ranks"]] = row["rounds"]
-        numbers = ", ".join(f"{rounds} for {ranks}" for ranks, rounds in jobs.items())
-        failed = [f"{row['failed']} of {row['rounds']} {row['launcher']}, {row['ranks']} ranks, {row['server']}"
-                  for row in self.rows.values() if row["failed"]]
-        return (f"Run of {document['date']}, library of {document['commit']}, {document['machine']}; rounds: {numbers}. "
-                f"Jobs that failed: {'; '.join(failed) or 'none'}. {document['note']}").rstrip()
+        return (f"Run of {document['date']}, library of {document['commit']}, {document['machine']}; "
+                f"{rounds_of(document['results']['rows'])} {document['note']}").rstrip()
 
 
-def take(directory, note):
+def rounds_of(rows):
+    """The numbers of rounds by jobs, and which jobs failed."""
+    jobs = {row["ranks"]: row["rounds"] for row in rows}
+    numbers = ", ".join(f"{rounds} for {ranks}" for ranks, rounds in jobs.items())
+    failed = [f"{row['failed']} of {row['rounds']} {row['launcher']}, {row['ranks']} ranks, {row['server']}"
+              for row in rows if row["failed"]]
+    return f"rounds: {numbers}. Jobs that failed: {'; '.join(failed) or 'none'}."
+
+
+class Jobs:
+    """The results of `make bench-wireup` for this machine's own Open MPI."""
+
+    FIGURES = {
+        "whole job": "whole job, ms",
+        "processor time": "processor time of all its processes, ms",
+    }
+    # Titles of columns: the end of the launcher's name, the library.
+    COLUMNS = {
+        "mpirun, stock": ("", "stock"),
+        "mpirun, ours": ("", "ours"),
+        "`pmixrun`": (", pmixrun", "ours"),
+        "floor": (", floor", "none"),
+    }
+    TITLES = [*COLUMNS, "stock / ours", "stock / `pmixrun`", "ours / `pmixrun`", "above the floor: `pmixrun` / stock"]
+
+    def __init__(self, document):
+        self.document = document
+        rows = document["results"]["rows"]
+        self.release = rows[0]["launcher"]
+        self.rows = {(row["launcher"].removeprefix(self.release), row["server"], row["ranks"]): row["figures"]
+                     for row in rows if row["server"] == row["clients"]}
+
+    def cells(self, ranks, figure):
+        """Medians with quartiles, then ratios."""
+        stock, ours, pmixrun, floor = (self.rows[*column, ranks][figure] for column in self.COLUMNS.values())
+        spread = "{} ({} to {})".format
+        medians = [spread(*(shown(of[name]) for name in ("median", "p25", "p75"))) for of in (stock, ours, pmixrun, floor)]
+        ratios = [spread(*(shown(of[f"{name}{part}"]) for part in ("", "_p25", "_p75")))
+                  for of, name in ((ours, "stock_ratio"), (pmixrun, "stock_ratio"), (pmixrun, "ours_ratio"), (pmixrun, "above_floor"))]
+        return medians + ratios
+
+    def block_jobs(self):
+        lines = [f"| {self.release} | ranks | {' | '.join(self.TITLES)} |", "|" + "---|" * (2 + len(self.TITLES))]
+        for figure, label in self.FIGURES.items():
+            sizes = {key[2] for key in self.rows}
+            for ranks in sorted(sizes, key=lambda ranks: (ranks.startswith("true"), int(ranks.partition("true@")[2] or ranks.strip("true") or 1))):
+                name = {"true": "1 `true`"}.get(ranks, ranks)
+                name = f"{name.removeprefix('true@')} `true`" if name.startswith("true@") else name
+                lines.append(f"| {label} | {name} | {' | '.join(self.cells(ranks, figure))} |")
+                label = ""
+        document = self.document
+        return [*lines, "", (f"Medians with quartiles. Run of {document['date']}, library of {document['commit']}, {document['machine']}; "
+                             f"{rounds_of(document['results']['rows'])} {document['note']}").rstrip()]
+
+
+def take(directories, note):
     """Keeps a run as the one that the documents show."""
-    source = next((file for name in SOURCES if (file := Path(directory) / name).exists()), None)
-    if source is None:
-        sys.exit(f"{directory} has none of {', '.join(SOURCES)}")
+    sources = [next((file for name in SOURCES if (file := Path(directory) / name).exists()), None) for directory in directories]
+    if None in sources or len({source.name for source in sources}) > 1:
+        sys.exit(f"{', '.join(directories)}: not one of {', '.join(SOURCES)} in each")
+    source = sources[-1]
+    results = json.loads(source.read_text())
+    if len(sources) > 1:
+        results["rows"] = [row for source in sources for row in json.loads(source.read_text())["rows"]]
     taken = time.gmtime(os.stat(source).st_mtime)
     text = source.with_suffix(".txt")
     rounds = int(text.read_text().split()[0]) if text.exists() else None
@@ -270,19 +325,19 @@ def take(directory, note):
         "machine": f"{models[0] if models else 'unknown processor'}, {os.cpu_count()} processors",
         "rounds": rounds,
         "note": note,
-        "results": json.loads(source.read_text()),
+        "results": results,
     }
     DIRECTORY.mkdir(exist_ok=True)
     (DIRECTORY / source.name).write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
 
-SOURCES = {"bench.json": Bench, "wireup.json": Wireup}
+SOURCES = {"bench.json": Bench, "jobs.json": Jobs, "wireup.json": Wireup}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="fail if a block would change")
-    parser.add_argument("--take", metavar="DIR", help="copy the results in DIR first")
+    parser.add_argument("--take", metavar="DIR", nargs="+", help="copy the results in these directories first")
     parser.add_argument("--note", default="", help="what else ran on the machine")
     arguments = parser.parse_args()
     if arguments.take:

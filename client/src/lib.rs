@@ -46,7 +46,9 @@ mod lookup;
 mod operation;
 pub mod output;
 mod overlay;
+mod patience;
 mod pin;
+mod polled_fence;
 pub mod process;
 #[doc(hidden)]
 pub mod regular_file;

@@ -5,6 +5,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use crate::hazard::{Slot, Slots};
+use crate::patience;
 use crate::thread_slot::ThreadSlotCache;
 
 /// The hazard slots of all threads.
@@ -67,6 +68,7 @@ pub(crate) unsafe fn slot<'a>() -> Option<&'a Slot> {
 #[cold]
 #[inline(never)]
 fn own_slot() -> *const Slot {
+    end_patience();
     SLOT.get()
 }
 
@@ -88,6 +90,22 @@ pub(crate) fn get_slot() {
             SLOT.set(own);
             CACHE.put(own.cast_mut());
         });
+    }
+}
+
+/// Lets the calling thread sleep longer until it uses its slot, if this many ranks share the node's processors: see
+/// [`patience`](crate::patience).
+pub(crate) fn begin_patience(ranks: u32) {
+    if patience::begin(ranks) {
+        CACHE.take(SLOT.get().cast_mut());
+    }
+}
+
+/// Ends it.
+pub(crate) fn end_patience() {
+    let own = SLOT.get();
+    if patience::end() && !own.is_null() {
+        CACHE.put(own.cast_mut());
     }
 }
 

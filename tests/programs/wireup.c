@@ -1,6 +1,6 @@
-/* Prints when MPI_Init is over, as nanoseconds of the clock that the host has, too, and how long it took. The first rank also prints the
- * memory of the daemon that started it, when MPI_Finalize is over: the largest that was resident, with the code of its libraries, and
- * what is its own, without code. */
+/* A whole job: MPI_Init, one allreduce, MPI_Finalize. Prints when MPI_Init is over, as nanoseconds of the clock that the host has, too,
+ * and how long it took. The first rank also prints the memory of the daemon that started it, when MPI_Finalize is over: the largest
+ * that was resident, with the code of its libraries, and what is its own, without code. */
 #include <mpi.h>
 
 #include <stdio.h>
@@ -36,16 +36,18 @@ static void print_memory_of(pid_t process)
 
 int main(int argc, char **argv)
 {
-    int rank;
+    int rank, size, one = 1, sum = 0;
     long long begun = now();
     MPI_Init(&argc, &argv);
     long long done = now();
     printf("wired up at %lld after %lld\n", done, done - begun);
     fflush(stdout);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     MPI_Finalize();
     if (rank == 0) {
         print_memory_of(getppid());
     }
-    return 0;
+    return sum != size;
 }

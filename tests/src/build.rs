@@ -223,6 +223,19 @@ pub fn benchmark_program(name: &str, defines: &[&str]) -> PathBuf {
     })
 }
 
+/// The directory with the `libpmix.so.2` of `benches/programs/floor-pmix.c`, which answers ranks of the program `floor` out of a table.
+pub fn floor_library() -> PathBuf {
+    once("lib-floor", |directory| {
+        fs::create_dir_all(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+        let (library, made) = (directory.join("libpmix.so.2"), directory.join(std::process::id().to_string()));
+        let mut command = Command::new("cc");
+        command.args(["-O2", "-g", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-Wl,-soname,libpmix.so.2"]);
+        command.arg(repository().join("benches/programs/floor-pmix.c")).arg("-o").arg(&made);
+        succeed(command.arg(format!("-I{}", repository().join("ffi/include").display())));
+        fs::rename(&made, &library).unwrap_or_else(|error| panic!("{}: {error}", library.display()));
+    })
+}
+
 /// The compiled `tests/programs/NAME.c` as a shared object without a dependency on libpmix.
 pub fn plugin(name: &str) -> PathBuf {
     compiled(name, &format!("plugin-{name}.so"), false, Library::Stock, |command| {

@@ -42,7 +42,8 @@ mod waiting;
 
 pub use beside::{beside_host, beside_host_with};
 pub use build::{
-    Library, PLACEMENTS, Profile, benchmark_program, example, plugin, pmixrun, program, program_with, repository,
+    Library, PLACEMENTS, Profile, benchmark_program, example, floor_library, plugin, pmixrun, program, program_with,
+    repository,
 };
 pub use cluster::{Cluster, Down, ROOT, USERS};
 pub use left_out::{left_out, note};

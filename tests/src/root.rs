@@ -55,7 +55,9 @@ impl Root {
             fs::create_dir_all(directory).unwrap_or_else(said);
             let mut facade = Command::new(repository().join("ffi/facade.sh"));
             assert!(facade.arg(directory.join("facade.so")).status().is_ok_and(|status| status.success()));
-            fs::copy(pmixrun().with_file_name("pmixctl"), directory.join("pmixctl")).map(drop).unwrap_or_else(said);
+            for tool in ["pmixctl", "pmixrun"] {
+                fs::copy(pmixrun().with_file_name(tool), directory.join(tool)).map(drop).unwrap_or_else(said);
+            }
             let root = Root { path: path.clone(), release: release.clone(), programs: directory.to_owned() };
             for (compiler, program) in [("mpicc", "mpi"), ("mpicc", "wireup"), ("cc", "stopwatch")] {
                 let files = format!("/mnt/project/tests/programs/{program}.c -o /mnt/bin/{program}");

@@ -91,6 +91,12 @@ impl Run {
         self
     }
 
+    /// Removes a variable.
+    pub fn without(mut self, name: &str) -> Run {
+        self.command.env_remove(name);
+        self
+    }
+
     /// Sets the command's standard input, which is empty by default.
     pub fn input(self, input: Vec<u8>) -> Run {
         Run { input, ..self }

@@ -5,7 +5,8 @@ use std::fmt::Write;
 use std::fs;
 
 use pmix_tests::{
-    Library, PLACEMENTS, Profile, Run, benchmark_program, left_out, published, release_of, repository, times,
+    Library, PLACEMENTS, Profile, Run, benchmark_program, floor_library, left_out, program, published, release_of,
+    release_of_mpirun, repository, times,
 };
 
 /// The benchmark programs' lines for each call, with one library.
@@ -77,6 +78,21 @@ fn processes_that_do_nothing_are_measured() {
             lines.len() == 2 && lines[0].starts_with(&said(&idle)) && lines[1].starts_with(&said(&linked)),
             "{ended}"
         );
+    }
+}
+
+/// The floor beneath whole jobs: ranks that find each other, and the result of whose allreduce is right, without a server.
+#[test]
+fn ranks_without_a_server_do_a_whole_job() {
+    if release_of_mpirun(None).is_none_or(|release| !release.starts_with("4.")) {
+        return left_out("packages", "Open MPI 4, whose calls the floor answers");
+    }
+    for topology in ["/dev/null", "/nonexistent"] {
+        let run = Run::new(benchmark_program("floor", &[]), Library::Stock);
+        let run = run.env("LD_LIBRARY_PATH", floor_library()).args(&format!("3 {topology}")).arg(program("wireup"));
+        let ended = run.run();
+        let is_well = topology == "/dev/null";
+        assert_eq!((ended.code() == 0, ended.count("wired up at ")), (is_well, if is_well { 3 } else { 0 }), "{ended}");
     }
 }
 

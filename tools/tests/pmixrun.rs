@@ -58,6 +58,36 @@ fn another_launchers_environment_is_not_passed_on() {
 }
 
 #[test]
+fn hwloc_looks_for_plugins_in_the_ranks_alone() {
+    for ranks in ["1", "4"] {
+        let show = ["sh", "-c", "echo ${HWLOC_PLUGINS_PATH-unset}"];
+        let mut command = pmixrun(&[&["-n", ranks][..], &show].concat());
+        let output = command.env_remove("HWLOC_PLUGINS_PATH").env("HWLOC_PLUGINS_VERBOSE", "1").output().unwrap();
+        let (said, shown) = (text(&output.stderr), text(&output.stdout));
+        // It speaks only of the directory.
+        assert!(said.contains("/nonexistent") && !said.contains("found"), "{said}");
+        assert!(shown.lines().all(|line| line == "unset"), "{shown}");
+    }
+}
+
+#[test]
+fn ranks_that_share_processors_may_wake_later() {
+    let slack = |launcher: &mut Command| {
+        let output = launcher.output().unwrap();
+        let slacks: Vec<u64> = text(&output.stdout).lines().map(|line| line.parse().unwrap()).collect();
+        (slacks.len(), slacks[0], slacks.iter().all(|slack| *slack == slacks[0]))
+    };
+    let processors = nix::unistd::sysconf(nix::unistd::SysconfVar::_NPROCESSORS_ONLN).unwrap().unwrap() as usize;
+    let show = ["cat", "/proc/self/timerslack_ns"];
+    let (_, own, _) = slack(Command::new(show[0]).arg(show[1]));
+    assert_eq!(slack(&mut pmixrun(&[&["-n", "1"][..], &show].concat())), (1, own, true));
+    let many = (2 * processors).to_string();
+    // 0.1 ms for each rank of a processor.
+    let shared = slack(&mut pmixrun(&[&["-n", &many][..], &show].concat()));
+    assert_eq!(shared, (2 * processors, own.max(200_000), true));
+}
+
+#[test]
 fn ranks_that_share_processors_are_told() {
     let show = ["sh", "-c", "echo ${OMPI_MCA_mpi_oversubscribe-unset}"];
     let processors = nix::unistd::sysconf(nix::unistd::SysconfVar::_NPROCESSORS_ONLN).unwrap().unwrap() as usize;

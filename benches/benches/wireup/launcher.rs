@@ -2,14 +2,22 @@
 
 use std::error::Error;
 use std::fmt;
+use std::fs;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use pmix_tests::{Cluster, Ended, Pair, Root, Run, Traces, USERS, program, release_of_mpirun};
+use pmix_hwloc::Machine;
+use pmix_tests::{
+    Cluster, Ended, Library, Pair, Root, Run, Traces, USERS, benchmark_program, floor_library, pmixrun, program,
+    release_of_mpirun,
+};
 
 /// A job of 128 ranks of Open MPI 6 with the stock library takes minutes on two processors. Some stock releases hang now and then.
 const DEADLINE: Duration = Duration::from_secs(600);
+/// A job of processes that do nothing. mpirun 4.1 with either library may wait for ever for some of 96 processes that end at once.
+const DEADLINE_OF_TRUE: Duration = Duration::from_secs(10);
 
 /// Name and unit of each figure.
 pub const FIGURES: [(&str, &str); 6] = [
@@ -33,8 +41,8 @@ pub type Figures = [f64; FIGURES.len()];
 /// What is started.
 #[derive(Clone, Copy)]
 pub enum Job {
-    /// `mpirun -np 1 true`.
-    True,
+    /// This number of processes that use neither MPI nor PMIx: `true`.
+    True(usize),
     /// An MPI program with this number of ranks.
     Mpi(usize),
 }
@@ -42,13 +50,15 @@ pub enum Job {
 impl fmt::Display for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Job::True => f.write_str("true"),
+            Job::True(1) => f.write_str("true"),
+            Job::True(size) => write!(f, "true@{size}"),
             Job::Mpi(size) => write!(f, "{size}"),
         }
     }
 }
 
-/// The launcher of the ranks.
+/// What starts the ranks.
+#[derive(Clone)]
 pub enum Launcher<'a> {
     /// This machine's mpirun.
     Own {
@@ -60,6 +70,16 @@ pub enum Launcher<'a> {
         cluster: &'a Cluster,
         nodes: usize,
     },
+    /// Our launcher, here or in a root, with that Open MPI in the ranks.
+    Pmixrun {
+        release: String,
+        root: Option<Root>,
+    },
+    /// No launcher and no PMIx: `benches/programs/floor.c`.
+    Floor {
+        release: String,
+        topology: PathBuf,
+    },
 }
 
 impl fmt::Display for Launcher<'_> {
@@ -68,6 +88,8 @@ impl fmt::Display for Launcher<'_> {
             Launcher::Own { release } => write!(f, "Open MPI {release}"),
             Launcher::Root(root) => write!(f, "Open MPI {}", root.release()),
             Launcher::Slurm { nodes, .. } => write!(f, "srun on {nodes} nodes"),
+            Launcher::Pmixrun { release, .. } => write!(f, "Open MPI {release}, pmixrun"),
+            Launcher::Floor { release, .. } => write!(f, "Open MPI {release}, floor"),
         }
     }
 }
@@ -77,10 +99,48 @@ impl Launcher<'_> {
         Ok(Launcher::Own { release: release_of_mpirun(None).ok_or("mpirun is not installed")? })
     }
 
+    /// Our launcher for ranks of the same Open MPI, where it can start them.
+    pub fn pmixrun(&self) -> Option<Launcher<'static>> {
+        match self {
+            Launcher::Own { release } => Some(Launcher::Pmixrun { release: release.clone(), root: None }),
+            Launcher::Root(root) => {
+                Some(Launcher::Pmixrun { release: root.release().to_owned(), root: Some(root.clone()) })
+            }
+            _ => None,
+        }
+    }
+
+    /// The floor beneath jobs of this machine's mpirun. Its ranks get the topology that this writes to the directory.
+    pub fn floor(&self, directory: &Traces) -> Result<Option<Launcher<'static>>, Box<dyn Error>> {
+        let Launcher::Own { release } = self else { return Ok(None) };
+        let topology = directory.directory().join("topology.xml");
+        let machine = Machine::look(true).map_err(|status| format!("libhwloc.so.15: {status}"))?;
+        let xml = machine.xml().map_err(|status| format!("the node's topology as XML: {status}"))?;
+        fs::write(&topology, xml.as_bytes())?;
+        Ok(Some(Launcher::Floor { release: release.clone(), topology }))
+    }
+
+    /// Whether it is the floor.
+    pub fn is_floor(&self) -> bool {
+        matches!(self, Launcher::Floor { .. })
+    }
+
+    /// The libraries of server and ranks, as results name them.
+    pub fn libraries(&self, pair: Pair) -> [&'static str; 2] {
+        let name = |library: Library| if library.is_ours() { "ours" } else { "stock" };
+        if self.is_floor() { ["none", "none"] } else { [name(pair.server), name(pair.ranks)] }
+    }
+
+    /// Whether a rank's parent is the daemon with its server.
+    fn is_parent(&self) -> bool {
+        !matches!(self, Launcher::Pmixrun { .. } | Launcher::Floor { .. })
+    }
+
     /// The figures of one job, or none if it fails or hangs, which it reports.
     pub fn run(&self, pair: Pair, job: Job) -> Result<Option<Figures>, Box<dyn Error>> {
         let traces = Traces::begin();
-        let run = self.command(pair, job, &traces).deadline(DEADLINE);
+        let deadline = if let Job::True(_) = job { DEADLINE_OF_TRUE } else { DEADLINE };
+        let run = self.command(pair, job, &traces).deadline(deadline);
         let started = SystemTime::now().duration_since(UNIX_EPOCH)?;
         let outcome = run.attempt();
         // mpirun may die and leave its ranks, which would take part in later measurements.
@@ -88,7 +148,7 @@ impl Launcher<'_> {
             let _ = kill(Pid::from_raw(process as i32), Signal::SIGKILL);
         }
         match outcome {
-            Ok(ended) if ended.code() == 0 => read(&ended, job, started.as_nanos() as f64).map(Some),
+            Ok(ended) if ended.code() == 0 => read(&ended, job, started.as_nanos() as f64, self.is_parent()).map(Some),
             Ok(ended) => {
                 eprintln!("{self}, {job} ranks, {pair}: {ended}");
                 Ok(None)
@@ -101,11 +161,10 @@ impl Launcher<'_> {
     }
 
     fn command(&self, pair: Pair, job: Job, traces: &Traces) -> Run {
-        let size = if let Job::Mpi(size) = job { size } else { 1 };
+        let (Job::Mpi(size) | Job::True(size)) = job;
         let (run, wireup) = match self {
             Launcher::Own { .. } => {
-                let run = Run::new(program("stopwatch"), pair.server).traced(traces);
-                let run = run.args(&format!("mpirun --oversubscribe -np {size} -x"));
+                let run = own_run(pair, traces).args(&format!("mpirun --oversubscribe -np {size} -x"));
                 let library = format!("LD_LIBRARY_PATH={}", pair.ranks.directory().display());
                 (run.arg(library), program("wireup"))
             }
@@ -120,13 +179,32 @@ impl Launcher<'_> {
                 let run = cluster.srun(pair, USERS[0], &format!("-N {nodes} -n {size}"));
                 (run.env("SLURM_PMIX_FENCE", "ring"), program("wireup"))
             }
+            Launcher::Pmixrun { root: None, .. } => {
+                (own_run(pair, traces).arg(pmixrun()).args(&format!("-n {size}")), program("wireup"))
+            }
+            Launcher::Pmixrun { root: Some(root), .. } => {
+                let library = Root::directory(pair.ranks);
+                let run =
+                    root.enter().traced(traces).args(&format!("env LD_LIBRARY_PATH={library} /mnt/bin/stopwatch"));
+                (run.args(&format!("/mnt/bin/pmixrun -n {size}")), "/mnt/bin/wireup".into())
+            }
+            Launcher::Floor { topology, .. } => {
+                let run = own_run(pair, traces).env("LD_LIBRARY_PATH", floor_library());
+                let run = run.arg(benchmark_program("floor", &[])).args(&size.to_string()).arg(topology);
+                (run, program("wireup"))
+            }
         };
         run.arg(if let Job::Mpi(_) = job { wireup } else { "true".into() })
     }
 }
 
-/// The figures that a job's processes printed.
-fn read(ended: &Ended, job: Job, started: f64) -> Result<Figures, Box<dyn Error>> {
+/// A job of this machine's Open MPI under the stopwatch. Its launcher decides whether ranks yield while they wait.
+fn own_run(pair: Pair, traces: &Traces) -> Run {
+    Run::new(program("stopwatch"), pair.server).traced(traces).without("OMPI_MCA_mpi_yield_when_idle")
+}
+
+/// The figures that a job's processes printed. Those of the daemon are left out where it is not the ranks' parent.
+fn read(ended: &Ended, job: Job, started: f64, is_parent: bool) -> Result<Figures, Box<dyn Error>> {
     const MILLISECOND: f64 = 1e6;
     let numbers = |text: &str, line: &str| -> Vec<Vec<f64>> {
         let lines = text.lines().filter_map(|it| it.strip_prefix(line));
@@ -142,7 +220,7 @@ fn read(ended: &Ended, job: Job, started: f64) -> Result<Figures, Box<dyn Error>
     if times.len() != size {
         return Err(ended.to_string().into());
     }
-    let held = numbers(&ended.stdout, "daemon held ");
+    let held = if is_parent { numbers(&ended.stdout, "daemon held ") } else { Vec::new() };
     let mebibytes = |which: usize| held.first().and_then(|held| held.get(which)).map_or(f64::NAN, |kib| kib / 1024.0);
     Ok([latest(1) / MILLISECOND, (latest(0) - began) / MILLISECOND, took, used, mebibytes(0), mebibytes(1)])
 }

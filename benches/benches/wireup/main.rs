@@ -2,11 +2,12 @@
 //!
 //! `make bench-wireup`, or `cargo bench -p pmix-benches --bench wireup -- [--rounds N] [--ranks N[:ROUNDS],...] [--root DIR]...
 //! [--nodes N] [--pairs 2|4] [--out DIR]`. In each round the stock library and ours take turns on the server's and the ranks' side
-//! (`--pairs 2`: on both sides at once), of each launcher in turn. Each round starts with another pair, so that other load of the
-//! machine affects all pairs alike. Ratios are taken within a round. In place of a number of ranks, `true` is `mpirun -np 1 true`, a
-//! job without MPI.
+//! (`--pairs 2`: on both sides at once), and after them `pmixrun`, of each launcher in turn. Each round starts with another of them, so
+//! that other load of the machine affects all alike. Ratios are taken within a round. In place of a number of ranks, `true` is
+//! `mpirun -np 1 true`, a job without MPI, and `true@32` has 32 processes.
 //!
-//! The launcher is this machine's mpirun. With `--root DIR`, or where `PMIX_TEST_OPENMPI5` and `PMIX_TEST_OPENMPI6` name directories, it
+//! The launcher is this machine's mpirun, with a floor beneath it: ranks that fork and exec start, and whose PMIx calls are answered out
+//! of a table. With `--root DIR`, or where `PMIX_TEST_OPENMPI5` and `PMIX_TEST_OPENMPI6` name directories, it
 //! is the one of the Debian release there (`tests/openmpi5/root.sh`); with `--nodes N` it is Slurm's srun on N nodes, which are network
 //! namespaces of this machine. Both take root.
 
@@ -17,10 +18,10 @@ use std::error::Error;
 use std::fs;
 use std::path::PathBuf;
 
-use pmix_tests::{Cluster, Library, Pair, Root};
+use pmix_tests::{Cluster, Library, Pair, Root, Traces};
 
-use launcher::{FIGURES, Figures, Job, Launcher};
-use report::Row;
+use launcher::{FIGURES, Job, Launcher};
+use report::{Beside, Rounds, Row};
 
 struct Options {
     /// Rounds for jobs that name no other number.
@@ -74,10 +75,14 @@ impl Options {
     }
 }
 
-/// A job and its number of rounds, from `NUMBER` or `true` with `:ROUNDS` after it.
+/// A job and its number of rounds, from `NUMBER`, `true` or `true@NUMBER` with `:ROUNDS` after it.
 fn job(text: &str) -> Result<(Job, Option<usize>), Box<dyn Error>> {
     let (size, rounds) = text.split_once(':').map_or((text, None), |(size, rounds)| (size, Some(rounds)));
-    let job = if size == "true" { Job::True } else { Job::Mpi(size.parse()?) };
+    let job = match size.strip_prefix("true@") {
+        Some(size) => Job::True(size.parse()?),
+        None if size == "true" => Job::True(1),
+        None => Job::Mpi(size.parse()?),
+    };
     Ok((job, rounds.map(str::parse).transpose()?))
 }
 
@@ -94,14 +99,19 @@ fn main() -> Result<(), Box<dyn Error>> {
         None => None,
     };
     let launchers = options.launchers(cluster.as_ref())?;
+    let directory = Traces::begin();
+    let groups: Vec<_> =
+        launchers.into_iter().map(|launcher| Group::new(launcher, &pairs, &directory)).collect::<Result<_, _>>()?;
     let mut rows = Vec::new();
     for &(job, rounds) in &options.jobs {
-        rows.extend(measure(&launchers, &pairs, job, rounds.unwrap_or(options.rounds))?);
+        rows.extend(measure(&groups, job, rounds.unwrap_or(options.rounds))?);
     }
     print!("{}", report::text(&rows));
     if let Some(directory) = &options.out {
         fs::create_dir_all(directory)?;
-        fs::write(directory.join("wireup.json"), report::json(&rows))?;
+        // The documents show this machine's jobs beside those of other places.
+        let is_here = options.nodes.is_none() && groups.iter().all(Group::has_floor);
+        fs::write(directory.join(if is_here { "jobs.json" } else { "wireup.json" }), report::json(&rows))?;
     }
     if let Some(cluster) = cluster {
         cluster.end();
@@ -109,16 +119,38 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// Those that start the same jobs in one place, and are compared with each other.
+struct Group<'a> {
+    /// A launcher with the libraries of server and ranks. The first has the stock library on both sides, the second
+    /// ours, the last may be the floor.
+    starters: Vec<(Launcher<'a>, Pair)>,
+}
+
+impl<'a> Group<'a> {
+    fn new(launcher: Launcher<'a>, pairs: &[Pair], directory: &Traces) -> Result<Group<'a>, Box<dyn Error>> {
+        let ours = Pair { server: Library::ours(), ranks: Library::ours() };
+        let others = launcher.pmixrun().into_iter().chain(launcher.floor(directory)?).map(|other| (other, ours));
+        let others: Vec<_> = others.collect();
+        let starters = pairs.iter().map(|pair| (launcher.clone(), *pair)).chain(others).collect();
+        Ok(Group { starters })
+    }
+
+    fn has_floor(&self) -> bool {
+        self.starters.last().is_some_and(|(launcher, _)| launcher.is_floor())
+    }
+}
+
 /// The rows of one kind of job.
-fn measure(launchers: &[Launcher<'_>], pairs: &[Pair], job: Job, rounds: usize) -> Result<Vec<Row>, Box<dyn Error>> {
-    // By launcher and pair: the figures of each round, none where the job failed.
-    let mut measured: Vec<Vec<Vec<Option<Figures>>>> = vec![vec![Vec::new(); pairs.len()]; launchers.len()];
+fn measure(groups: &[Group<'_>], job: Job, rounds: usize) -> Result<Vec<Row>, Box<dyn Error>> {
+    // By group and starter.
+    let mut measured: Vec<Vec<Rounds>> = groups.iter().map(|group| vec![Vec::new(); group.starters.len()]).collect();
     // The first round fills caches.
     for round in 0..=rounds {
-        for (launcher, measured) in launchers.iter().zip(&mut measured) {
-            for turn in 0..pairs.len() {
-                let which = (round + turn) % pairs.len();
-                let figures = launcher.run(pairs[which], job)?;
+        for (group, measured) in groups.iter().zip(&mut measured) {
+            for turn in 0..group.starters.len() {
+                let which = (round + turn) % group.starters.len();
+                let (launcher, pair) = &group.starters[which];
+                let figures = launcher.run(*pair, job)?;
                 if round > 0 {
                     measured[which].push(figures);
                 }
@@ -126,14 +158,17 @@ fn measure(launchers: &[Launcher<'_>], pairs: &[Pair], job: Job, rounds: usize) 
         }
     }
     let mut rows = Vec::new();
-    for (launcher, measured) in launchers.iter().zip(&measured) {
-        let [stock, ..] = &measured[..] else { return Err("the stock library comes first".into()) };
-        let of_launcher = pairs.iter().zip(measured).map(|(pair, rounds)| {
-            let figures = (0..FIGURES.len()).map(|which| report::Figure::of(rounds, stock, which)).collect();
+    for (group, measured) in groups.iter().zip(&measured) {
+        let [stock, ours, ..] = &measured[..] else { return Err("the stock library comes first, then ours".into()) };
+        let beside = Beside { stock, ours, floor: measured.last().filter(|_| group.has_floor()) };
+        let of_group = group.starters.iter().zip(measured).map(|((launcher, pair), rounds)| {
+            let of = |which| report::Figure::of(rounds, beside, which);
             let failed = rounds.iter().filter(|figures| figures.is_none()).count();
-            Row { launcher: launcher.to_string(), job, pair: *pair, rounds: rounds.len(), failed, figures }
+            let figures = (0..FIGURES.len()).map(of).collect();
+            let libraries = launcher.libraries(*pair);
+            Row { launcher: launcher.to_string(), job, libraries, rounds: rounds.len(), failed, figures }
         });
-        rows.extend(of_launcher);
+        rows.extend(of_group);
     }
     Ok(rows)
 }

@@ -34,6 +34,7 @@ use crate::local::Local;
 use crate::operation::{Operation, deadline, outcome};
 use crate::output::Format;
 use crate::overlay::Origin;
+use crate::pin;
 use crate::{Call, Environment, Event, FirstCommit, Link, Task, singleton};
 use pmix_wire::reply::{FenceReply, StatusReply};
 use pmix_wire::{Deletion, FlowControl, IoDelivery, Notification, Reply, Request, jobinfo};
@@ -368,6 +369,7 @@ impl Client {
 
     /// A barrier of `procs`; an empty list means the caller's whole namespace.
     pub fn fence(&self, procs: &[Proc], infos: Vec<Info>) -> Operation<()> {
+        pin::end_patience();
         if self.inner.kind() == ClientKind::Singleton {
             return Operation::ready(&self.inner.link, Ok(()));
         }
@@ -417,6 +419,7 @@ impl Client {
     /// # Errors
     /// The status of the server or of the fence. The connection is closed in any case.
     pub fn finalize(&self, infos: &[Info]) -> Result<()> {
+        pin::end_patience();
         check_required(infos)?;
         let inner = &self.inner;
         let mut result = Ok(());

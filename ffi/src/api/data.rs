@@ -73,7 +73,7 @@ status_call! {
         // SAFETY: `members` is NULL or an array of `nprocs` processes.
         let members = unsafe { procs(members, nprocs) }?;
         // SAFETY: `info` is an array of `ninfo` infos.
-        start(client.fence(&members, unsafe { infos(info, ninfo) }?), cbfunc, cbdata)
+        start(client.fence_without_wait(&members, unsafe { infos(info, ninfo) }?), cbfunc, cbdata)
     }
 
     /// `PMIx_Get_nb`.

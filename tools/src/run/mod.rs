@@ -59,6 +59,7 @@ fn set_up_and_run(args: &Args) -> Result<i32, String> {
     let program = Program { path, name: args.program.clone(), args: args.args.clone() };
     // Dropped at the end of this function, after everything that it guards.
     let watchdog = Watchdog::begin(&program)?;
+    leave_out_plugins();
     let binding = Binding::new(args.bind_to, args.ranks)?;
     // From here on a signal ends the job, not the launcher, because the launcher must clean up.
     let signals = supervise::block_signals()?;
@@ -83,6 +84,18 @@ fn set_up_and_run(args: &Args) -> Result<i32, String> {
     let is_reported = args.report.is_none() || report::print(args, &server.stats(), &ended);
     server.finalize();
     Ok(if ended.exit_status == 0 && !is_reported { EXIT_OUTPUT } else { ended.exit_status })
+}
+
+/// Lets hwloc look for no plugins in this process. They use hwloc's functions by name, which they find only in a program that is linked to
+/// hwloc; here they fail to load, and to try takes longer than to discover the processors. A user's own directory of plugins counts.
+/// Ranks do not get the variable: the watchdog, which starts them, is another process.
+#[expect(clippy::disallowed_methods, reason = "the process is our own and has no other thread yet")]
+fn leave_out_plugins() {
+    const DIRECTORY: &str = "HWLOC_PLUGINS_PATH";
+    if std::env::var_os(DIRECTORY).is_none() {
+        // SAFETY: the launcher, which is the only caller, has one thread until its server starts.
+        unsafe { std::env::set_var(DIRECTORY, "/nonexistent") };
+    }
 }
 
 fn check(what: &str, status: Status) -> Result<(), String> {

@@ -182,6 +182,9 @@ impl Supervisor<'_> {
     /// because the watchdog itself is bound as each of them.
     fn start(&mut self, binding: &Binding) -> Result<(), String> {
         ranks::allow_descriptors(self.args.ranks);
+        if let Some(slack) = binding.timer_slack(self.args.ranks) {
+            self.watchdog.set_timer_slack(slack)?;
+        }
         let ahead_max = if binding.is_bound() { 0 } else { STARTS_AHEAD };
         let mut asked = VecDeque::new();
         for rank in 0..self.args.ranks {

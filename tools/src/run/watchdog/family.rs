@@ -122,6 +122,10 @@ impl Family {
 
     /// The children, from `/proc`; if `/proc` cannot be read, only the ranks.
     fn children(&self) -> Vec<Child> {
+        // The usual case at the end of a job. To read `/proc` takes longer the more processes the node has.
+        if !is_parent() {
+            return Vec::new();
+        }
         let own = std::process::id() as i32;
         let Ok(entries) = fs::read_dir("/proc") else {
             return self.ranks.iter().map(|rank| Child { pid: *rank, group: *rank }).collect();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
-use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
+use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recv, recvmsg, sendmsg};
 use nix::unistd::Pid;
 
 use super::{News, ending};
@@ -20,6 +20,7 @@ use super::{News, ending};
 pub(super) enum Request {
     Guard(PathBuf),
     Start(Vec<(String, String)>),
+    TimerSlack(Duration),
     SignalRanks(Signal),
     SignalAll(Signal),
     Finish(Duration),
@@ -48,6 +49,7 @@ impl Request {
                 let variables = env.iter().map(|(name, value)| format!("{name}={value}"));
                 [b"S".to_vec(), variables.collect::<Vec<_>>().join("\0").into_bytes()].concat()
             }
+            Request::TimerSlack(slack) => [&b"T"[..], &slack.as_secs_f64().to_ne_bytes()].concat(),
             Request::SignalRanks(signal) => vec![b'R', *signal as u8],
             Request::SignalAll(signal) => vec![b'A', *signal as u8],
             Request::Finish(grace) => [&b"F"[..], &grace.as_secs_f64().to_ne_bytes()].concat(),
@@ -57,6 +59,10 @@ impl Request {
     fn decode(packet: &[u8]) -> Option<Request> {
         let (kind, rest) = packet.split_first()?;
         let signal = || Signal::try_from(i32::from(*rest.first()?)).ok();
+        let duration = || {
+            let seconds = f64::from_ne_bytes(rest.try_into().ok()?);
+            Some(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
+        };
         Some(match kind {
             b'G' => Request::Guard(OsString::from_vec(rest.to_vec()).into()),
             b'S' => {
@@ -66,10 +72,8 @@ impl Request {
             }
             b'R' => Request::SignalRanks(signal()?),
             b'A' => Request::SignalAll(signal()?),
-            b'F' => {
-                let seconds = f64::from_ne_bytes(rest.try_into().ok()?);
-                Request::Finish(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
-            }
+            b'T' => Request::TimerSlack(duration()?),
+            b'F' => Request::Finish(duration()?),
             _ => return None,
         })
     }
@@ -141,7 +145,10 @@ fn send(socket: BorrowedFd<'_>, packet: &[u8], descriptors: &[RawFd]) -> Result<
 }
 
 fn receive(socket: BorrowedFd<'_>, len_max: usize) -> Result<(Vec<u8>, Vec<OwnedFd>), Errno> {
-    let mut packet = vec![0; len_max];
+    // A buffer of the packet's own length: the longest would be 50 new pages for each rank. An error shows in the next call, too.
+    let peek = MsgFlags::MSG_PEEK | MsgFlags::MSG_TRUNC;
+    let len = recv(socket.as_raw_fd(), &mut [], peek).map_or(len_max, |len| len.min(len_max));
+    let mut packet = vec![0; len];
     let mut space = cmsg_space!([RawFd; STREAMS_MAX]);
     loop {
         let mut slices = [IoSliceMut::new(&mut packet)];
@@ -172,6 +179,7 @@ mod tests {
         for request in [
             Request::Guard("/tmp/a b".into()),
             Request::Start(vec![("A".into(), "1=2".into()), ("B".into(), String::new())]),
+            Request::TimerSlack(Duration::from_millis(2)),
             Request::SignalRanks(Signal::SIGUSR1),
             Request::SignalAll(Signal::SIGKILL),
             Request::Finish(Duration::from_millis(200)),

@@ -86,6 +86,14 @@ impl Watchdog {
         self.send(&Request::Guard(directory.into()), &[])
     }
 
+    /// Sets how much later than asked the ranks that start from now on may wake from a sleep. A longer slack that this process has counts.
+    ///
+    /// # Errors
+    /// If the request cannot be sent.
+    pub fn set_timer_slack(&self, slack: Duration) -> Result<(), String> {
+        self.send(&Request::TimerSlack(slack), &[])
+    }
+
     /// Requests the start of a rank with these variables and streams: standard input if it has one, standard output,
     /// standard error. Call [`Watchdog::started`] once for each request, and often enough that neither side's socket
     /// buffer fills.

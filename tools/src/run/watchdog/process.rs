@@ -129,6 +129,13 @@ impl Process<'_> {
                 };
                 return send_reply(self.socket.as_fd(), &reply);
             }
+            Request::TimerSlack(slack) => {
+                // Children inherit it. This process sleeps only to kill what has not ended by itself.
+                let slack = u64::try_from(slack.as_nanos()).unwrap_or(u64::MAX);
+                if u64::from(prctl::get_timerslack()?.unsigned_abs()) < slack {
+                    prctl::set_timerslack(slack)?;
+                }
+            }
             Request::SignalRanks(signal) => self.family.signal_ranks(signal),
             Request::SignalAll(signal) => {
                 self.is_killing |= signal == Signal::SIGKILL;
