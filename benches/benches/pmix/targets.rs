@@ -50,6 +50,9 @@ impl Target {
     }
 }
 
+/// In place of a number of times: the stock library 4.2.2 does not serve the call in the bench's job.
+const NO_STOCK: f64 = 0.0;
+
 /// A call, the limit with which it is compared, the largest allowed ratio, and how many times faster than the stock library it is at
 /// least.
 ///
@@ -65,7 +68,7 @@ pub const CALLS: [(&str, &str, f64, f64); 20] = [
     ("remote-key", "copy", 1.0, 100.0),
     ("rank-number", "copy", 0.6, 150.0),
     ("rank-host", "copy", 1.0, 100.0),
-    ("own-host", "copy", 1.0, 100.0),
+    ("own-host", "copy", 1.0, NO_STOCK),
     ("job", "copy", 0.6, 150.0),
     ("session", "copy", 0.6, 150.0),
     ("app", "copy", 0.8, 100.0),
@@ -76,7 +79,7 @@ pub const CALLS: [(&str, &str, f64, f64); 20] = [
     ("reserved-miss", "copy", 0.6, 200.0),
     ("pointer", "lookup", 1.0, 150.0),
     ("static-scalar", "lookup", 1.0, 150.0),
-    ("static-bytes", "copy", 1.0, 100.0),
+    ("static-bytes", "copy", 1.0, NO_STOCK),
     ("static-pointer", "lookup", 1.0, 150.0),
     // An array of 4 KiB, whose copy alone takes half of the call.
     ("resolve-peers", "array", 2.0, 50.0),
@@ -105,7 +108,7 @@ pub fn targets(results: &Results, sizes: &Sizes) -> Vec<Target> {
         let figure = ours("one call / its limit", call);
         add(format!("one call / {limit} of the machine: {call}"), "times", figure, Bound::AtMost(most));
     }
-    for (call, _, _, least) in CALLS {
+    for (call, _, _, least) in CALLS.into_iter().filter(|(_, _, _, least)| *least > NO_STOCK) {
         add(format!("one call, stock / ours: {call}"), "times", ratio("one call", call), Bound::AtLeast(least));
     }
     for (call, ..) in CALLS {
