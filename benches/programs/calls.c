@@ -101,6 +101,24 @@ static bool get_in_place(pmix_rank_t rank, const char *key, const pmix_info_t *i
     return first == 0 || (value->data.bo.size == VALUE_LEN && value->data.bo.bytes[0] == first);
 }
 
+/* The caller owns the storage, and frees what the value points to. */
+static bool get_filled(pmix_rank_t rank, const char *key, char first)
+{
+    static __thread pmix_proc_t proc;
+    if (proc.nspace[0] == 0) {
+        proc = me;
+    }
+    proc.rank = rank;
+    pmix_value_t storage, *value = &storage;
+    if (PMIx_Get(&proc, key, static_values, 1, &value) != PMIX_SUCCESS || value != &storage
+        || storage.data.bo.size != VALUE_LEN) {
+        return false;
+    }
+    bool is_right = storage.data.bo.bytes[0] == first;
+    free(storage.data.bo.bytes);
+    return is_right;
+}
+
 static bool misses(const char *key)
 {
     pmix_value_t *value;
@@ -123,10 +141,12 @@ static bool node_name_key(uint32_t turn) { (void) turn; return get(PMIX_RANK_WIL
 static bool local_peers(uint32_t turn) { (void) turn; return get(PMIX_RANK_WILDCARD, PMIX_LOCAL_PEERS, NULL, 0); }
 static bool rank_number(uint32_t turn) { return get(any_rank(turn), PMIX_LOCAL_RANK, NULL, 0); }
 static bool rank_host(uint32_t turn) { return get(any_rank(turn), PMIX_HOSTNAME, NULL, 0); }
+static bool own_host(uint32_t turn) { (void) turn; return get(PMIX_RANK_WILDCARD, PMIX_HOSTNAME, NULL, 0); }
 static bool miss(uint32_t turn) { (void) turn; return misses("no.such.key"); }
 static bool reserved_miss(uint32_t turn) { (void) turn; return misses(PMIX_CREDENTIAL); }
 static bool by_pointer(uint32_t turn) { return get_in_place(local_peer(turn), names[turn % KEYS], &pointer_values, 1, false, 'a' + turn % KEYS); }
 static bool scalar_static(uint32_t turn) { return get_in_place(any_rank(turn), PMIX_LOCAL_RANK, static_values, 1, true, 0); }
+static bool static_bytes(uint32_t turn) { return get_filled(local_peer(turn), names[turn % KEYS], 'a' + turn % KEYS); }
 static bool static_pointer(uint32_t turn) { return get_in_place(local_peer(turn), names[turn % KEYS], static_values, 2, true, 'a' + turn % KEYS); }
 
 static bool resolve_peers(uint32_t turn)
@@ -160,6 +180,7 @@ static const struct class {
     { "remote-key", remote_key },
     { "rank-number", rank_number },
     { "rank-host", rank_host },
+    { "own-host", own_host },
     { "job", job_key },
     { "session", session_key },
     { "app", app_key },
@@ -170,6 +191,7 @@ static const struct class {
     { "reserved-miss", reserved_miss },
     { "pointer", by_pointer },
     { "static-scalar", scalar_static },
+    { "static-bytes", static_bytes },
     { "static-pointer", static_pointer },
     { "resolve-peers", resolve_peers },
     { "resolve-nodes", resolve_nodes },
@@ -250,7 +272,8 @@ static void choose_classes(bool is_cold)
 static bool has_peers(const struct class *class)
 {
     bool needs_servers = class->call == remote_key;
-    bool needs_clients = class->call == local_key || class->call == by_pointer || class->call == static_pointer;
+    bool needs_clients = class->call == local_key || class->call == by_pointer || class->call == static_bytes
+                         || class->call == static_pointer;
     return (!needs_servers || servers >= 2) && (!needs_clients || clients >= 2);
 }
 

@@ -132,6 +132,18 @@ impl GetFlags {
         self.0 = if is_set { self.0 | flag.0 } else { self.0 & !flag.0 };
     }
 
+    /// These flags, which have `PMIX_GET_POINTER_VALUES`, so that the compiler knows it.
+    #[inline(always)]
+    pub(crate) fn with_pointers(self) -> GetFlags {
+        GetFlags(self.0 | GetFlags::POINTER_VALUES.0)
+    }
+
+    /// These flags, which have `PMIX_GET_STATIC_VALUES` without `PMIX_GET_POINTER_VALUES`, so that the compiler knows it.
+    #[inline(always)]
+    pub(crate) fn with_storage(self) -> GetFlags {
+        GetFlags((self.0 | GetFlags::STATIC_VALUES.0) & !GetFlags::POINTER_VALUES.0)
+    }
+
     /// Whether the caller wants a copy in memory of its own.
     #[inline(always)]
     pub fn is_copy(self) -> bool {

@@ -119,7 +119,9 @@ const SHAPE: &str = "--servers 2 --clients 2 --nodes 64 --per-node 16 --infos";
 /// Sections that have a target.
 pub const COLD: &str = "cold call / cold limit, 1,048,576 ranks";
 pub const JOB: &str = "large job";
-const PLACEMENT: &str = "large job by placement";
+pub const PLACEMENT: &str = "large job by placement";
+/// The placement node by node, all nodes alike.
+pub const REGULAR: &str = "regular";
 pub const REGISTER_TO_READING: &str = "register / reading eight infos of each rank once";
 pub const INIT_TO_FEW: &str = "init / that among 2 ranks";
 pub const BESIDE_IDLE: &str = "PMIx_Init of the slowest of 8 ranks beside idle connections of another user";
@@ -148,7 +150,7 @@ pub fn calls(results: &mut Results, sizes: &Sizes) -> Result<(), Failure> {
         Player::start(Command::new(benchmark_program("limit", &[])).args(["--turns", "--cpu", "0"]), BATCHES)?;
     let contenders = results.contenders.iter();
     let mut libraries = contenders.map(|one| player(one, SHAPE, "")).collect::<Result<Vec<_>, _>>()?;
-    for (call, of_limit, _) in CALLS {
+    for (call, of_limit, ..) in CALLS {
         let mut players = vec![(&mut limit, of_limit)];
         players.extend(libraries.iter_mut().map(|library| (library, call)));
         for (which, played) in play(&mut players, sizes.turns)?.into_iter().skip(1).enumerate() {
@@ -474,7 +476,7 @@ pub fn placements(results: &mut Results, sizes: &Sizes) -> Result<(), Failure> {
         let shape = large(sizes.nodes_most);
         let mut command = hosted(&directory, &shape, &benchmark_program("calls", &[]), "--cold --class cold-peers");
         let said = output(command.env("BENCH_SHAPE", placement))?;
-        let name = if placement.is_empty() { "regular" } else { placement };
+        let name = if placement.is_empty() { REGULAR } else { placement };
         let mut add = |what, unit, figure| medians.push(ours, (PLACEMENT, format!("{name}: {what}"), unit, figure));
         for (what, unit) in [("register", "ms"), ("memory", "KiB")] {
             add(what, unit, of_host(&said, what)?);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::results::Results;
-use crate::targets::{Bound, Target};
+use crate::targets::{Bound, Target, Verdict};
 
 pub fn text(results: &Results, targets: &[Target], rounds: usize) -> String {
     let mut text = format!("{rounds} rounds, medians; a ratio is stock / the other library, within a round\n\n");
@@ -29,16 +29,32 @@ pub fn text(results: &Results, targets: &[Target], rounds: usize) -> String {
     }
     text.push_str("\n| target, for ours | unit | figure | target | |\n|---|---|---|---|---|\n");
     for target in targets {
-        let (bound, is_met) = match target.bound {
-            Bound::AtMost(most) => (format!("at most {most}"), target.is_met()),
-            Bound::AtLeast(least) => (format!("at least {least}"), target.is_met()),
+        let bound = match target.bound {
+            Bound::AtMost(most) => format!("at most {most}"),
+            Bound::AtLeast(least) => format!("at least {least}"),
         };
-        let is_met = is_met.map_or("not measured", |is_met| if is_met { "met" } else { "not met" });
-        let _ = writeln!(text, "| {} | {} | {} | {bound} | {is_met} |", target.what, target.unit, shown(target.figure));
+        let verdict = match target.verdict() {
+            Verdict::Met => "met".to_owned(),
+            Verdict::NotMet => "not met".to_owned(),
+            Verdict::NotMeasured => "not measured".to_owned(),
+            Verdict::Varies => {
+                let (least, most) = spread(target);
+                format!("varies: {} to {}", shown(least), shown(most))
+            }
+        };
+        let _ =
+            writeln!(text, "| {} | {} | {} | {bound} | {verdict} |", target.what, target.unit, shown(target.figure));
     }
-    let met = targets.iter().filter(|target| target.is_met() == Some(true)).count();
-    let _ = writeln!(text, "\n{met} of {} targets met", targets.len());
+    let count = |verdict| targets.iter().filter(|target| target.verdict() == verdict).count();
+    let (met, vary) = (count(Verdict::Met), count(Verdict::Varies));
+    let _ = writeln!(text, "\n{met} of {} targets met, {vary} vary from round to round", targets.len());
     text
+}
+
+/// The least and the largest figure of the rounds.
+fn spread(target: &Target) -> (f64, f64) {
+    let all = || target.rounds.iter().copied();
+    (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max))
 }
 
 /// Formats a figure with its significant digits.
@@ -89,11 +105,14 @@ pub fn json(results: &Results, targets: &[Target]) -> String {
                 Bound::AtMost(most) => format!("\"at_most\":{most}"),
                 Bound::AtLeast(least) => format!("\"at_least\":{least}"),
             };
-            let is_met = target.is_met().map_or("null".to_owned(), |is_met| is_met.to_string());
-            let figure = number(target.figure);
+            let (verdict, (least, most)) = (target.verdict(), spread(target));
+            let is_met = if verdict == Verdict::NotMeasured { "null" } else { if verdict == Verdict::Met { "true" } else { "false" } };
+            let (figure, least, most) = (number(target.figure), number(least), number(most));
             format!(
-                "{{\"name\":{:?},\"unit\":{:?},\"figure\":{figure},{bound},\"met\":{is_met}}}",
-                target.what, target.unit
+                "{{\"name\":{:?},\"unit\":{:?},\"figure\":{figure},\"least\":{least},\"most\":{most},{bound},\"met\":{is_met},\"varies\":{}}}",
+                target.what,
+                target.unit,
+                verdict == Verdict::Varies
             )
         })
         .collect();

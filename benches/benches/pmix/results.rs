@@ -44,8 +44,12 @@ impl Row {
 
     /// The median of the ratio between another library's figure and the first library's in the same round.
     pub fn ratio(&self, which: usize) -> f64 {
-        let pairs = self.figures[0].iter().zip(&self.figures[which]);
-        median(&pairs.map(|(first, other)| first / other).collect::<Vec<_>>())
+        median(&self.ratios(which))
+    }
+
+    /// That ratio of each round.
+    pub fn ratios(&self, which: usize) -> Vec<f64> {
+        self.figures[0].iter().zip(&self.figures[which]).map(|(first, other)| first / other).collect()
     }
 }
 

@@ -99,12 +99,6 @@ impl Receiver for &Recorder {
     }
 
     fn take_plain(self, _client: &Client, value: FastValue<'_>, form: GetFlags) -> Option<Status> {
-        // Like the receiver of the C interface: a value that must be copied into the caller's storage is left to
-        // `take`.
-        let is_number = matches!(value.value()?, ValueRef::Scalar { .. });
-        if form.static_values() && !form.pointer_values() && !is_number {
-            return None;
-        }
         let value = value.value()?.to_value().expect("memory");
         self.0.borrow_mut().push((form, value));
         Some(Status::SUCCESS)

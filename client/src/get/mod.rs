@@ -83,8 +83,7 @@ pub trait Receiver: Copy {
     fn prepare(self, form: GetFlags) -> Result<()>;
 
     /// Takes a number, a string or bytes; `None` if the value is of another kind, or this receiver does not take it in
-    /// this way. If the caller does not want a copy, the value lies in a segment, which stays mapped while `client`
-    /// lives.
+    /// this way. If the caller wants pointers, the value lies in a segment, which stays mapped while `client` lives.
     fn take_plain(self, client: &Client, value: FastValue<'_>, form: GetFlags) -> Option<Status>;
 
     /// Takes any value. Must not call the client again.
@@ -208,8 +207,10 @@ impl Client {
         let (flags, rest) = GetFlags::leading(directives);
         let (flags, front) = if !rest.is_empty() {
             (flags, self.select(rank, &key, flags, rest, receiver))
-        } else if !flags.is_copy() {
+        } else if flags.pointer_values() {
             (flags, self.place(rank, &key, flags, receiver))
+        } else if flags.static_values() {
+            (flags, self.fill(pin, rank, &key, flags, receiver))
         } else {
             let mut found = self.inner.local.fast_value(rank, &key);
             if found.needs_slow_path()
@@ -238,18 +239,53 @@ impl Client {
         }
     }
 
-    /// The fast path of a Get whose directives are all flags, and whose caller does not want a copy.
+    /// The fast path of a Get whose directives are all flags, and whose caller wants pointers to the library's values.
     #[inline(never)]
     fn place(&self, rank: Rank, key: &KeyRef<'_>, flags: GetFlags, receiver: impl Receiver) -> Front {
+        let flags = flags.with_pointers();
         if let Err(status) = receiver.prepare(flags) {
             return Front::Done(status);
         }
+        // Values that ranks put themselves may be replaced: nothing may point to them.
         let found = self.inner.local.fast_value(rank, key);
         if found.is_absent() {
-            let is_settled = self.is_settled(rank, key, flags);
-            return if is_settled { Front::Done(Status::ERR_NOT_FOUND) } else { Front::Absent };
+            return self.absent(rank, key, flags);
         }
         receiver.take_plain(self, found, flags).map_or(Front::Unknown, Front::Done)
+    }
+
+    /// The same for a caller that wants a copy in storage of its own.
+    #[inline(never)]
+    fn fill(
+        &self,
+        pin: Option<&PinToken>,
+        rank: Rank,
+        key: &KeyRef<'_>,
+        flags: GetFlags,
+        receiver: impl Receiver,
+    ) -> Front {
+        let flags = flags.with_storage();
+        if let Err(status) = receiver.prepare(flags) {
+            return Front::Done(status);
+        }
+        let mut found = self.inner.local.fast_value(rank, key);
+        if found.is_absent() {
+            return self.absent(rank, key, flags);
+        }
+        if found.needs_slow_path()
+            && let Some(pin) = pin
+            // SAFETY: a receiver does not call the client, so this thread does not change the overlay meanwhile.
+            && let Some(value) = unsafe { self.get_own(pin, rank, key) }
+        {
+            found = FastValue::of(value);
+        }
+        receiver.take_plain(self, found, flags).map_or(Front::Unknown, Front::Done)
+    }
+
+    /// The end of a fast path that has found nothing.
+    #[inline(always)]
+    fn absent(&self, rank: Rank, key: &KeyRef<'_>, flags: GetFlags) -> Front {
+        if self.is_settled(rank, key, flags) { Front::Done(Status::ERR_NOT_FOUND) } else { Front::Absent }
     }
 
     /// The fast path of a Get with other directives after its flags, which may name a node or an application.

@@ -138,8 +138,8 @@ pub(super) fn map_bytes(info: &Info) -> Result<Cow<'_, [u8]>> {
     }
 }
 
-/// Checks each map, and the maps against each other.
-pub(super) fn maps(maps: &Maps) -> Result<()> {
+/// Checks each map, and the maps against each other. `is_once`: each rank is known to be on one node only.
+pub(super) fn maps(maps: &Maps, is_once: bool) -> Result<()> {
     let names = maps.nodes.as_deref().unwrap_or_default();
     let mut known = HashSet::new();
     if let Some(twice) = names.iter().find(|name| !known.insert(name.as_slice())) {
@@ -152,12 +152,7 @@ pub(super) fn maps(maps: &Maps) -> Result<()> {
         let why = format!("ranks on {} nodes, but {} has {}", procs.len(), keys::NODE_MAP, names.len());
         return Err(Refused::new(keys::PROC_MAP, why));
     }
-    let is_ascending = |ranks: &Vec<u32>| ranks.is_sorted_by(|a, b| a < b);
-    let placed = procs.iter().filter(|ranks| !ranks.is_empty());
-    if procs.iter().all(is_ascending) && placed.is_sorted_by(|a, b| a.last() < b.first()) {
-        return Ok(());
-    }
-    match duplicate(procs)? {
+    match if is_once { None } else { duplicate(procs)? } {
         Some(twice) => Err(Refused::new(keys::PROC_MAP, format!("rank {twice} occurs twice"))),
         None => Ok(()),
     }

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
+use super::placement::Stretches;
 use super::procs::FullColumn;
 use super::refused::{Refused, Result};
 use super::{Column, Formula, JobData, Node, Values, peers_of};
@@ -29,14 +30,8 @@ const NOWHERE: u32 = u32::MAX;
 
 /// The placement of ranks on nodes.
 enum Placed {
-    Blocks(Blocks),
+    Stretches(Stretches),
     Listed(Listed),
-}
-
-/// Consecutive ranks, node after node.
-struct Blocks {
-    /// The first rank of each node, then one more than the last rank of all.
-    starts: Vec<u32>,
 }
 
 /// Any placement.
@@ -104,66 +99,22 @@ fn on_two_nodes(rank: u32) -> Refused {
 
 impl Placed {
     /// Number of placed ranks.
-    fn count(&self) -> usize {
+    fn count(&self) -> u32 {
         match self {
-            Placed::Blocks(blocks) => blocks.ranks() as usize,
-            Placed::Listed(listed) => listed.ranks.len(),
+            Placed::Stretches(stretches) => stretches.ranks(),
+            Placed::Listed(listed) => listed.ranks.len() as u32,
         }
     }
 
-    /// The ranks on a node.
-    fn on(&self, row: usize) -> impl ExactSizeIterator<Item = u32> + Clone {
+    /// The ranks on a node. `mapped` are those of the process map.
+    fn on<'a>(&'a self, row: usize, mapped: &'a [Vec<u32>]) -> &'a [u32] {
         match self {
-            Placed::Blocks(blocks) => Ranks::Range(blocks.on(row)),
-            Placed::Listed(listed) => Ranks::List(listed.on(row).iter()),
+            // A node behind the last one of the map has none.
+            Placed::Stretches(_) => mapped.get(row).map_or(&[], Vec::as_slice),
+            Placed::Listed(listed) => listed.on(row),
         }
     }
 }
-
-impl Blocks {
-    /// The ranks on a node; a node behind the last one has none.
-    fn on(&self, row: usize) -> Range<u32> {
-        let at = |index: usize| self.starts.get(index).copied().unwrap_or_else(|| self.ranks());
-        at(row)..at(row + 1)
-    }
-
-    /// Number of ranks.
-    fn ranks(&self) -> u32 {
-        self.starts.last().copied().unwrap_or(0)
-    }
-
-    /// Number of ranks on each node.
-    fn counts(&self) -> impl Iterator<Item = u32> + Clone {
-        self.starts.windows(2).map(|pair| pair[1] - pair[0])
-    }
-}
-
-/// The ranks of a node.
-#[derive(Clone)]
-enum Ranks<'a> {
-    Range(Range<u32>),
-    List(std::slice::Iter<'a, u32>),
-}
-
-impl Iterator for Ranks<'_> {
-    type Item = u32;
-
-    fn next(&mut self) -> Option<u32> {
-        match self {
-            Ranks::Range(range) => range.next(),
-            Ranks::List(list) => list.next().copied(),
-        }
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        match self {
-            Ranks::Range(range) => range.size_hint(),
-            Ranks::List(list) => list.size_hint(),
-        }
-    }
-}
-
-impl ExactSizeIterator for Ranks<'_> {}
 
 impl Listed {
     fn new(row_of: Vec<u32>, nodes: usize) -> Result<Listed> {
@@ -231,6 +182,7 @@ impl JobData {
         }
         self.apps.retain(|_, values| !values.is_empty());
         self.derived.apps.clear();
+        self.derived.peers = false;
         for node in &mut self.nodes {
             for key in &node.derived {
                 match *key {
@@ -245,13 +197,13 @@ impl JobData {
         Ok(self.procs.forget_derived()?)
     }
 
-    /// Derives all values that follow from the registered ones.
-    pub(super) fn derive(&mut self) -> Result<()> {
+    /// Derives all values that follow from the registered ones. `stretches` are those of the process map.
+    pub(super) fn derive(&mut self, stretches: Option<Stretches>) -> Result<()> {
         // The node of each rank, and the ranks of each node, as numbers and as text.
         fallible_alloc::probe(self.procs.rows() as usize * 64)?;
-        let placed = match self.blocks()? {
-            Some(blocks) => Placed::Blocks(blocks),
-            None => {
+        let placed = match stretches {
+            Some(stretches) if self.are_in(&stretches)? => Placed::Stretches(stretches),
+            _ => {
                 let row_of = self.node_rows()?;
                 let mut listed = Listed::new(row_of, self.nodes.len())?;
                 self.keep_order(&mut listed);
@@ -260,74 +212,76 @@ impl JobData {
         };
         self.number_nodes(&placed);
         let is_mapped = self.maps.procs.is_some();
+        let mapped = self.maps.procs.as_deref().unwrap_or_default();
         for (row, node) in self.nodes.iter_mut().enumerate() {
-            let ranks = placed.on(row);
-            if !is_mapped && ranks.len() == 0 {
+            let ranks = placed.on(row, mapped);
+            if !is_mapped && ranks.is_empty() {
                 continue;
             }
             node.derive(keys::LOCAL_SIZE, || Value::Uint32(ranks.len() as u32));
             // Open MPI 4.1 treats an empty list of ranks as non-empty and crashes, so that only the size of 0 is derived.
-            if ranks.len() != 0 {
-                node.derive(keys::LOCAL_PEERS, || Value::string(maps::write_ranks(ranks.clone())));
+            if !ranks.is_empty() {
+                node.derive(keys::LOCAL_PEERS, || Value::string(maps::write_ranks(ranks.iter().copied())));
             }
-            if let Some(first) = ranks.min() {
-                node.derive(keys::LOCALLDR, || Value::Rank(Rank(first)));
+            if let Some(first) = ranks.iter().min() {
+                node.derive(keys::LOCALLDR, || Value::Rank(Rank(*first)));
             }
         }
-        self.derive_node_attributes(&placed)?;
+        self.derived.peers = matches!(placed, Placed::Stretches(_));
+        match &placed {
+            Placed::Stretches(stretches) => self.derive_stretches(stretches)?,
+            Placed::Listed(listed) => self.derive_listed(listed)?,
+        }
         self.derive_job(placed.count());
         self.derive_apps()
     }
 
-    /// The placement as blocks, if the process map has that form and nothing contradicts it. In a large job this avoids work for
-    /// each rank.
-    fn blocks(&self) -> Result<Option<Blocks>> {
+    /// Whether nothing that is registered contradicts the stretches of the process map.
+    fn are_in(&self, stretches: &Stretches) -> Result<bool> {
         let mapped = self.maps.procs.as_deref().unwrap_or_default();
-        let mut starts = fallible_alloc::vec(mapped.len() + 1)?;
-        let mut next = 0;
-        starts.push(next);
-        for ranks in mapped {
-            let end = next + ranks.len() as u32;
-            // A local rank has 16 bits.
-            if ranks.len() > 1 << 16 || !ranks.iter().copied().eq(next..end) {
-                return Ok(None);
-            }
-            next = end;
-            starts.push(next);
-        }
-        let blocks = Blocks { starts };
         let is_listed = |(row, node): (usize, &Node)| {
             let list = node.values.get(keys::LOCAL_PEERS.as_bytes());
+            let ranks = || mapped.get(row).into_iter().flatten().copied();
             // With an alias, a rank's hostname could differ from the node's name.
             !node.hostname.is_empty()
                 && node.aliases.is_empty()
-                && list.is_none_or(|list| list.as_text() == Some(&maps::write_ranks(blocks.on(row))))
+                && list.is_none_or(|list| list.as_text() == Some(&maps::write_ranks(ranks())))
         };
-        let are_blocks = next > 0
-            && self.nodes.iter().enumerate().all(is_listed)
-            && self.procs.rows() <= next
-            && self.procs.column(keys::HOSTNAME).is_none_or(|names| self.are_in_blocks(names, &blocks));
-        Ok(are_blocks.then_some(blocks))
+        let count = stretches.ranks();
+        if count == 0 || self.procs.rows() > count || !self.nodes.iter().enumerate().all(is_listed) {
+            return Ok(false);
+        }
+        self.procs.column(keys::HOSTNAME).map_or(Ok(true), |names| self.are_named(names, stretches))
     }
 
-    /// Whether each rank with a hostname has the name of its block's node.
-    fn are_in_blocks(&self, names: &Column, blocks: &Blocks) -> bool {
-        let mut nodes = (0..).zip(&self.nodes).peekable();
-        let mut is_of = |ranks: Range<u32>, name: ValueRef<'_>| {
-            while nodes.next_if(|(row, _)| blocks.on(*row).end <= ranks.start).is_some() {}
-            let node = nodes.peek().filter(|(row, _)| ranks.end <= blocks.on(*row).end);
-            node.is_some_and(|(_, node)| name.as_text() == Some(&node.hostname))
+    /// Whether each rank with a hostname has the name of its node.
+    fn are_named(&self, names: &Column, stretches: &Stretches) -> Result<bool> {
+        let mut blocks = stretches.blocks().peekable();
+        let mut row_of = |ranks: Range<u32>| {
+            while blocks.next_if(|(block, _)| block.end <= ranks.start).is_some() {}
+            blocks.peek().filter(|(block, _)| ranks.end <= block.end).map(|(_, row)| *row)
         };
-        let Some(names) = names.full() else {
-            return names.iter().all(|(Rank(rank), name)| is_of(rank..rank + 1, name));
+        let is_of = |row: u32, name: ValueRef<'_>| name.as_text() == Some(&self.nodes[row as usize].hostname);
+        let Some(whole) = names.full() else {
+            let mut all = names.iter();
+            return Ok(all.all(|(Rank(rank), name)| row_of(rank..rank + 1).is_some_and(|row| is_of(row, name))));
         };
-        // Ranks that follow each other mostly have the same name, so the first of them is enough.
+        // Ranks that follow each other mostly have the same name, and dealt ranks the names of those before, in turn: each name is
+        // compared once.
+        let mut row_of_text = fallible_alloc::filled(NOWHERE, names.text_count())?;
         let mut first = 0;
-        names.runs().all(|(_, count)| {
+        Ok(whole.runs().all(|(number, count)| {
             let ranks = first..first + count;
             first = ranks.end;
-            is_of(ranks.clone(), names.value(ranks.start))
-        })
+            let Some((row, known)) = row_of(ranks.clone()).zip(row_of_text.get_mut(number as usize)) else {
+                return false;
+            };
+            if *known != row && !is_of(row, whole.value(ranks.start)) {
+                return false;
+            }
+            *known = row;
+            true
+        }))
     }
 
     /// The node of each rank: by the rank's own attributes, else by the process map, else by a node's list of local peers.
@@ -406,8 +360,9 @@ impl JobData {
         let mut next = 0;
         for row in 0..self.nodes.len() {
             if self.nodes[row].nodeid.is_none() {
-                let first = placed.on(row).next();
-                let said = first.and_then(|rank| self.procs.get(Rank(rank), keys::NODEID.as_bytes())?.as_u32());
+                let mapped = self.maps.procs.as_deref().unwrap_or_default();
+                let first = placed.on(row, mapped).first();
+                let said = first.and_then(|rank| self.procs.get(Rank(*rank), keys::NODEID.as_bytes())?.as_u32());
                 let nodeid = said.filter(|id| !taken.contains(id)).unwrap_or_else(|| {
                     let own = row as u32;
                     if !taken.contains(&own) {
@@ -426,25 +381,18 @@ impl JobData {
     }
 
     /// Derives each rank's attributes from its node.
-    fn derive_node_attributes(&mut self, placed: &Placed) -> Result<()> {
-        match placed {
-            Placed::Blocks(blocks) => self.derive_blocks(blocks),
-            Placed::Listed(listed) => self.derive_listed(listed),
-        }
-    }
-
-    fn derive_blocks(&mut self, blocks: &Blocks) -> Result<()> {
-        let rows = blocks.ranks();
-        if !self.procs.is_whole(keys::HOSTNAME, rows) {
+    fn derive_stretches(&mut self, placed: &Stretches) -> Result<()> {
+        if !self.procs.is_whole(keys::HOSTNAME, placed.ranks()) {
             let names = fallible_alloc::collect(self.nodes.iter().map(|node| Value::string(&node.hostname)))?;
-            let named = blocks.counts().zip(names.iter().map(ValueRef::from));
-            self.procs.derive_blocks(keys::HOSTNAME, rows, named)?;
+            let names = fallible_alloc::collect(names.iter().map(ValueRef::from))?;
+            self.procs.derive_of_nodes(keys::HOSTNAME, placed, &names)?;
         }
         // All nodes have a number by now.
-        let ids = self.nodes.iter().filter_map(|node| Some(number(DataType::UINT32, node.nodeid?)));
-        self.procs.derive_blocks(keys::NODEID, rows, blocks.counts().zip(ids))?;
+        let ids = self.nodes.iter().map(|node| number(DataType::UINT32, node.nodeid.unwrap_or(0)));
+        let ids = fallible_alloc::collect(ids)?;
+        self.procs.derive_of_nodes(keys::NODEID, placed, &ids)?;
         for key in [keys::LOCAL_RANK, keys::NODE_RANK] {
-            self.procs.derive_counting(key, rows, DataType::UINT16, blocks.counts())?;
+            self.procs.derive_locals(key, placed, DataType::UINT16)?;
         }
         Ok(())
     }
@@ -474,8 +422,8 @@ impl JobData {
         Ok(())
     }
 
-    fn derive_job(&mut self, placed: usize) {
-        let size = if placed > 0 { placed as u32 } else { self.procs.rows() };
+    fn derive_job(&mut self, placed: u32) {
+        let size = if placed > 0 { placed } else { self.procs.rows() };
         let (job, derived) = (&mut self.job, &mut self.derived.job);
         if size > 0 {
             derive(job, derived, keys::JOB_SIZE, || Value::Uint32(size));

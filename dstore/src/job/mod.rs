@@ -6,6 +6,7 @@
 mod arrays;
 mod check;
 mod derive;
+mod placement;
 mod procs;
 mod refused;
 mod register;
@@ -67,6 +68,8 @@ struct Derived {
     resources: BTreeSet<Key>,
     job: Vec<&'static str>,
     apps: BTreeMap<u32, Vec<&'static str>>,
+    /// Whether each node with ranks lists those of the process map, as [`maps::write_ranks`] writes them.
+    peers: bool,
 }
 
 /// All that is registered about one job.
@@ -116,6 +119,13 @@ impl JobData {
             Realm::Proc => return self.procs.row(Rank(row)).collect(),
         };
         values.into_iter().flatten().map(|(key, value)| (key, value.into())).collect()
+    }
+
+    /// The ranks of a node whose list of local peers is known to be made of them.
+    #[cfg(feature = "builder")]
+    pub(crate) fn mapped_peers(&self, row: usize) -> Option<&[u32]> {
+        let mapped = self.maps.procs.as_ref().filter(|_| self.derived.peers)?.get(row)?;
+        (!mapped.is_empty()).then_some(mapped)
     }
 
     /// Number of processes: `PMIX_JOB_SIZE` if known, otherwise the number of ranks up to the highest with a value.

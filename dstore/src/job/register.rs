@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 
+use super::placement::Stretches;
 use super::refused::{Refused, Result};
 use super::{JobData, Maps, Node, ProcTable, Values, check, peers_of};
 use crate::codec::ValueRef;
@@ -52,8 +53,8 @@ impl JobData {
         reader.forget_places();
         infos.iter().try_for_each(|info| reader.take(info, Destination::Loose))?;
         reader.take_procs()?;
-        reader.bring_together()?;
-        self.derive()
+        let stretches = reader.bring_together()?;
+        self.derive(stretches)
     }
 }
 
@@ -318,14 +319,15 @@ impl<'a> Reader<'a> {
         put(&mut node.values, info)
     }
 
-    /// Applies the maps and the loose values of the host's own node to the node table.
-    fn bring_together(mut self) -> Result<()> {
+    /// Applies the maps and the loose values of the host's own node to the node table. Returns the stretches of the process map.
+    fn bring_together(mut self) -> Result<Option<Stretches>> {
         let maps = std::mem::take(&mut self.maps);
         let is_map_new = maps.nodes.is_some();
         let known = &mut self.job.maps;
         known.nodes = maps.nodes.or(known.nodes.take());
         known.procs = maps.procs.or(known.procs.take());
-        check::maps(known)?;
+        let stretches = known.procs.as_deref().map_or(Ok(None), Stretches::of)?;
+        check::maps(known, stretches.is_some())?;
         fallible_alloc::reserve_entries(&mut self.rows_by_name, known.nodes.as_ref().map_or(0, Vec::len))?;
         let names = known.nodes.take();
         if let Some(names) = &names {
@@ -340,7 +342,8 @@ impl<'a> Reader<'a> {
                 self.set_node_value(row, info)?;
             }
         }
-        check::sizes(self.job, is_map_new)
+        check::sizes(self.job, is_map_new)?;
+        Ok(stretches)
     }
 
     /// If the process map has changed, removes earlier placements of ranks.

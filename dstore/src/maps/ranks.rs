@@ -1,6 +1,6 @@
 //! The ranks of a process map.
 
-use super::take_range;
+use super::{take_range, up_to_7_digits};
 use crate::fallible_alloc;
 use crate::model::{Result, Status};
 
@@ -98,15 +98,17 @@ impl Digits {
         if number > Digits::WORD_MAX {
             return Digits { number, word: 0, len: 0 };
         }
-        let (mut word, mut len, mut rest) = (u64::from(b','), 1, number);
-        loop {
-            word = word << 8 | u64::from(b'0' + (rest % 10) as u8);
-            len += 1;
-            rest /= 10;
-            if rest == 0 {
-                return Digits { number, word, len };
-            }
-        }
+        // Fours, pairs and single digits, each pair of halves at once; the first digit comes to the lowest byte.
+        let fours = u64::from(number / 10_000) | u64::from(number % 10_000) << 32;
+        let pairs = ((fours * 5243) >> 19) & 0x7f_0000_007f;
+        let pairs = pairs | (fours - pairs * 100) << 16;
+        let tens = ((pairs * 103) >> 10) & 0x000f_000f_000f_000f;
+        let digits = tens | (pairs - tens * 10) << 8;
+        // The number has seven digits at most, but at least one.
+        let zeros = (digits.trailing_zeros() / 8).min(7);
+        let len = 9 - zeros as usize;
+        let word = (digits | 0x3030_3030_3030_3030) >> (8 * zeros) | u64::from(b',') << (8 * (len - 1));
+        Digits { number, word, len }
     }
 
     /// Increments the number.
@@ -153,6 +155,14 @@ fn write_long(text: &mut Vec<u8>, number: u32) {
     text.extend_from_slice(&digits[start..]);
 }
 
+/// A number of at most seven digits and the length with its comma, if a text begins with them.
+#[inline]
+fn take_item(text: &[u8]) -> Option<(u32, usize)> {
+    let bytes = text.first_chunk()?;
+    let (number, len) = up_to_7_digits(u64::from_le_bytes(*bytes));
+    (len > 0 && bytes[len] == b',').then_some((number as u32, len + 1))
+}
+
 /// Takes the ranks of one node from the front of `rest`, to its `;` or its end, and adds their number to `count`.
 pub(super) fn parse_node(rest: &mut &[u8], likely: usize, count: &mut usize) -> Result<Vec<u32>> {
     let mut ranks = fallible_alloc::vec(likely)?;
@@ -172,6 +182,18 @@ pub(super) fn parse_node(rest: &mut &[u8], likely: usize, count: &mut usize) -> 
             }
             fallible_alloc::push(&mut ranks, digits.number)?;
             digits.count_on();
+            continue;
+        }
+        // A rank alone, as in a list of dealt ranks.
+        if let Some((number, len)) = take_item(rest) {
+            *rest = &rest[len..];
+            *count += 1;
+            if *count > RANK_COUNT_MAX {
+                return Err(Status::ERR_BAD_PARAM);
+            }
+            let follows = ranks.last().is_some_and(|before| before.checked_add(1) == Some(number));
+            next = follows.then(|| Digits::of(number + 1));
+            fallible_alloc::push(&mut ranks, number)?;
             continue;
         }
         let (first, last) = take_range(rest)?;

@@ -182,12 +182,6 @@ impl RankList<'_> {
         CString::from_vec_with_nul(text).map_err(|_| Status::ERR_BAD_PARAM)
     }
 
-    /// Whether it equals this text.
-    #[cfg(feature = "builder")]
-    pub(crate) fn is_text(&self, text: &[u8]) -> bool {
-        self.text().is_ok_and(|made| made.to_bytes() == text)
-    }
-
     /// Number of ranks.
     pub fn rank_count(&self) -> usize {
         (self.first..self.end).flat_map(|node| self.runs.parts(node)).map(|part| part.count as usize).sum()
@@ -240,6 +234,20 @@ impl RunFinder {
         self.add_parts(&parts).map(Some)
     }
 
+    /// The same, with the node's ranks.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub(crate) fn add_ranks(&mut self, ranks: &[u32]) -> Result<Option<usize>> {
+        let known = &self.runs[self.last..];
+        let others = known.first().map_or(0, |run| self.nodes - run.first_node);
+        if others > 1 && are_of(known.iter().map(|run| run.of(self.nodes)), ranks) {
+            self.nodes += 1;
+            return Ok(Some(self.runs.len()));
+        }
+        parts_of(ranks)?.map(|parts| self.add_parts(&parts)).transpose()
+    }
+
     fn add_parts(&mut self, parts: &[Part]) -> Result<usize> {
         let node = self.nodes;
         self.nodes += 1;
@@ -287,6 +295,24 @@ fn is_text(parts: impl Iterator<Item = Part> + Clone, text: &[u8], buffer: &mut 
     fallible_alloc::reserve(buffer, parts.clone().map(|part| part.count as usize).sum::<usize>() * 11 + 8)?;
     ranks::write_node(buffer, parts.flat_map(Part::iter));
     Ok(buffer == text)
+}
+
+/// Whether these are the ranks of the parts.
+#[cfg(feature = "builder")]
+fn are_of(parts: impl Iterator<Item = Part>, ranks: &[u32]) -> bool {
+    let mut rest = ranks;
+    for Part { first, block, stride, count } in parts {
+        let Some((of_part, after)) = rest.split_at_checked(count as usize) else { return false };
+        rest = after;
+        let mut start = first;
+        for ranks in of_part.chunks(block as usize) {
+            if !ranks.iter().copied().eq(start..start + ranks.len() as u32) {
+                return false;
+            }
+            start = start.wrapping_add(stride);
+        }
+    }
+    rest.is_empty()
 }
 
 /// The parts of ascending ranks; nothing if they do not ascend.

@@ -201,7 +201,13 @@ impl Receiver for Output {
 
     #[inline(always)]
     fn take_plain(self, client: &Client, value: FastValue<'_>, form: GetFlags) -> Option<Status> {
-        if form.is_copy() { self.copy(value) } else { self.place(client, value, form) }
+        if form.is_copy() {
+            self.copy(value)
+        } else if form.pointer_values() {
+            self.place(client, value, form)
+        } else {
+            self.fill(value)
+        }
     }
 
     fn take(self, client: &Client, value: ValueRef<'_>, form: GetFlags) -> Result<()> {
@@ -226,21 +232,22 @@ impl Output {
     /// Gives the caller a copy.
     #[inline(always)]
     fn copy(self, value: FastValue<'_>) -> Option<Status> {
-        let (ty, len, data) = match value.result() {
-            FastResult::Number { ty, bits } => return Some(self.allocate(Plain::number(ty, bits))),
-            FastResult::Text(text) => {
-                (DataType::STRING, 0, copy_text(text.split_last().map_or(text, |(_, before)| before)))
-            }
-            FastResult::Bytes { ty, bytes } => (ty, bytes.len(), copy_bytes(bytes)),
-            FastResult::Absent | FastResult::NeedSlowPath => return None,
-        };
-        let Ok(data) = data else { return Some(Status::ERR_NOMEM) };
-        let status = self.allocate(Plain { ty, words: [data.expose_provenance() as u64, len as u64] });
-        if status != Status::SUCCESS {
-            // SAFETY: allocated above with `malloc`, and no other code has its address.
-            unsafe { free(data) };
+        let Ok(plain) = copied(value)? else { return Some(Status::ERR_NOMEM) };
+        let status = self.allocate(plain);
+        if status != Status::SUCCESS && !matches!(value.result(), FastResult::Number { .. }) {
+            // SAFETY: of a value that is no number, `copied` has allocated the data with `malloc`; no other code has their address.
+            unsafe { free(ptr::with_exposed_provenance_mut::<u8>(plain.words[0] as usize)) };
         }
         Some(status)
+    }
+
+    /// Fills the caller's storage with a copy, of which the caller frees the data.
+    #[inline(always)]
+    fn fill(self, value: FastValue<'_>) -> Option<Status> {
+        let Ok(plain) = copied(value)? else { return Some(Status::ERR_NOMEM) };
+        // SAFETY: `prepare` has seen that the caller's place holds a pointer, to a place for a value.
+        unsafe { (*self.val).write(plain.to_c()) };
+        Some(Status::SUCCESS)
     }
 
     #[inline(always)]
@@ -254,11 +261,10 @@ impl Output {
     /// Gives the caller a value whose data stay in the segment, in its own storage or the library's.
     #[inline(always)]
     fn place(self, client: &Client, value: FastValue<'_>, form: GetFlags) -> Option<Status> {
-        let is_pointer = form.pointer_values();
         let plain = match value.result() {
             FastResult::Number { ty, bits } => Plain::number(ty, bits),
-            FastResult::Text(text) if is_pointer && text.last() == Some(&0) => Plain::text(text),
-            FastResult::Bytes { ty, bytes } if is_pointer && !bytes.is_empty() => Plain::bytes(ty, bytes),
+            FastResult::Text(text) if text.last() == Some(&0) => Plain::text(text),
+            FastResult::Bytes { ty, bytes } if !bytes.is_empty() => Plain::bytes(ty, bytes),
             _ => return None,
         };
         if form.static_values() {
@@ -271,6 +277,20 @@ impl Output {
         }
         Some(Status::SUCCESS)
     }
+}
+
+/// A value with a copy of its data from `malloc`; `None` if only the slow path can find it.
+#[inline(always)]
+fn copied(value: FastValue<'_>) -> Option<Result<Plain>> {
+    let (ty, len, data) = match value.result() {
+        FastResult::Number { ty, bits } => return Some(Ok(Plain::number(ty, bits))),
+        FastResult::Text(text) => {
+            (DataType::STRING, 0, copy_text(text.split_last().map_or(text, |(_, before)| before)))
+        }
+        FastResult::Bytes { ty, bytes } => (ty, bytes.len(), copy_bytes(bytes)),
+        FastResult::Absent | FastResult::NeedSlowPath => return None,
+    };
+    Some(data.map(|data| Plain { ty, words: [data.expose_provenance() as u64, len as u64] }))
 }
 
 #[cfg(test)]

@@ -308,12 +308,16 @@ impl JobPlan {
                 None => JobData::new(nspace.clone()),
             };
             job.register(given, hostname.as_bytes())?;
-            if job.procs.rows() >= LARGE {
-                fallible_alloc::trim();
-            }
             Some(job)
         };
         Ok(JobPlan { nspace: nspace.clone(), nlocal, job, user, access })
+    }
+
+    /// Returns memory to the system that was freed when this was read, and when the infos were dropped.
+    pub fn trim(&self) {
+        if self.job.as_ref().is_some_and(|job| job.procs.rows() >= LARGE) {
+            fallible_alloc::trim();
+        }
     }
 }
 

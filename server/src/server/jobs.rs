@@ -43,6 +43,9 @@ impl Server {
         match JobPlan::read(&nspace, nlocal, Given { infos: &infos, procs }, known, &self.hostname) {
             Ok(plan) => {
                 let others = self.read_others(&nspace, &infos);
+                // The maps of a large job are many megabytes, and the plan has its own copy.
+                drop(infos);
+                plan.trim();
                 self.operate(done, |engine| {
                     let status = engine.register_nspace(plan);
                     others.into_iter().for_each(|other| engine.describe_nspace(other, &nspace));

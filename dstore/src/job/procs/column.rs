@@ -7,6 +7,7 @@ use super::numbers::{Formula, Numbers, Piecewise};
 use super::texts::Texts;
 use crate::codec::ValueRef;
 use crate::fallible_alloc;
+use crate::job::placement::{Stretch, Stretches};
 use crate::model::{DataType, Rank, Result, Value};
 
 /// The values of one key. Its memory grows with its values, not with the highest rank: a server registers only the ranks of its
@@ -205,42 +206,66 @@ impl Column {
             let number = |row| ValueRef::Scalar { ty, bits: formula.at(row) & mask };
             return self.derive((0..rows).map(|row| (Rank(row), number(row))));
         }
-        let numbers = Numbers::of(formula, rows, mask);
-        self.dense = Some(Dense { ty, numbers, present: Vec::new(), filled: rows as usize, texts: None });
-        self.mark_derived(0, rows)
+        self.set_derived(Dense { numbers: Numbers::of(formula, rows, mask), ..Dense::new(ty) })
     }
 
-    /// As [`Column::derive`], with the numbers from 0 on for each block of ranks: `counts` has the length of each.
+    /// As [`Column::derive`], with the values of the nodes on which all ranks are: numbers of one type, or texts.
     ///
     /// # Errors
     /// `NOMEM`.
-    pub(super) fn derive_counting(&mut self, ty: DataType, counts: impl Iterator<Item = u32> + Clone) -> Result<()> {
+    pub(super) fn derive_of_nodes(&mut self, placed: &Stretches, of_nodes: &[ValueRef<'_>]) -> Result<()> {
+        if !self.is_empty() {
+            let values = placed.blocks().flat_map(|(ranks, row)| ranks.map(move |rank| (Rank(rank), row)));
+            return self.derive(values.map(|(rank, row)| (rank, of_nodes[row as usize])));
+        }
+        let Some(first) = of_nodes.first() else { return Ok(()) };
+        let mut dense = Dense::new(Plain(*first).ty());
+        const UNSEEN: u64 = u64::MAX;
+        let mut number_of = fallible_alloc::filled(UNSEEN, of_nodes.len())?;
+        for (Stretch { block, .. }, rows, times) in placed.alike().map(|(one, times)| (one, one.rows(), times)) {
+            // Texts are numbered in the order of the ranks.
+            for (number, value) in number_of[rows.clone()].iter_mut().zip(&of_nodes[rows.clone()]) {
+                if *number == UNSEEN {
+                    *number = dense.number_of(&Plain(*value))?;
+                }
+            }
+            let round = &number_of[rows];
+            dense.numbers.push_rounds(times, |numbers| match block {
+                1 => numbers.push_all(round),
+                block => round.iter().try_for_each(|number| numbers.push_many(*number, *block)),
+            })?;
+        }
+        self.set_derived(dense)
+    }
+
+    /// As [`Column::derive`], with the local ranks.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub(super) fn derive_locals(&mut self, placed: &Stretches, ty: DataType) -> Result<()> {
         if !self.is_empty() {
             let number = |number: u32| ValueRef::Scalar { ty, bits: number.into() };
-            return self.derive((0..).map(Rank).zip(counts.flat_map(|count| (0..count).map(number))));
+            let locals = placed.iter().flat_map(|one| (0..one.ranks()).map(move |at| one.local + at % one.block));
+            return self.derive((0..).map(Rank).zip(locals.map(number)));
         }
-        let numbers = Numbers::counting(counts, ty.scalar_mask().unwrap_or(u64::MAX))?;
-        let (filled, rows) = (numbers.len(), numbers.len() as u32);
-        self.dense = Some(Dense { ty, numbers, present: Vec::new(), filled, texts: None });
-        self.mark_derived(0, rows)
+        let most = placed.iter().map(|one| one.local + one.block).max().unwrap_or(0);
+        let ascending = fallible_alloc::collect((0..most).map(u64::from))?;
+        let mut dense = Dense::new(ty);
+        for one in placed.iter() {
+            let round = &ascending[one.local as usize..][..one.block as usize];
+            match round {
+                [number] => dense.numbers.push_many(*number, one.nodes)?,
+                round => dense.numbers.push_rounds(one.nodes, |numbers| numbers.push_all(round))?,
+            }
+        }
+        self.set_derived(dense)
     }
 
-    /// As [`Column::derive`], with the value and the length of each block of consecutive ranks: numbers of one type, or texts.
-    ///
-    /// # Errors
-    /// `NOMEM`.
-    pub(super) fn derive_blocks<'v>(&mut self, blocks: impl Iterator<Item = (u32, ValueRef<'v>)>) -> Result<()> {
-        if !self.is_empty() {
-            let values = blocks.flat_map(|(count, value)| std::iter::repeat_n(value, count as usize));
-            return self.derive((0..).map(Rank).zip(values));
-        }
-        self.dense = None;
-        for (count, value) in blocks {
-            let plain = Plain(value);
-            let dense = self.dense.get_or_insert_with(|| Dense::new(plain.ty()));
-            dense.push_many(&plain, count)?;
-        }
-        self.mark_derived(0, self.rows())
+    /// Takes the values of all ranks, which are derived.
+    fn set_derived(&mut self, dense: Dense) -> Result<()> {
+        let (filled, rows) = (dense.numbers.len(), dense.rows());
+        self.dense = Some(Dense { filled, ..dense });
+        self.mark_derived(0, rows)
     }
 
     /// Records these rows as derived. They follow the rows recorded before.
@@ -393,6 +418,12 @@ impl FullColumn<'_> {
         self.dense.numbers.pieces()
     }
 
+    /// All numbers in the order of their first rows. A number may come several times.
+    pub fn distinct(&self) -> impl Iterator<Item = u64> {
+        let stored = if self.pieces().is_some() { 0 } else { self.rows() };
+        self.pieces().into_iter().flat_map(Piecewise::distinct).chain((0..stored).map(|row| self.number(row)))
+    }
+
     /// The number of a row.
     pub fn number(&self, row: u32) -> u64 {
         self.dense.numbers.get(row)
@@ -465,17 +496,6 @@ impl Dense {
         let number = self.number_of(value)?;
         self.numbers.push(number)?;
         self.filled += 1;
-        Ok(())
-    }
-
-    /// The same for `count` rows with one value.
-    fn push_many(&mut self, value: &Plain<'_>, count: u32) -> Result<()> {
-        if count == 0 {
-            return Ok(());
-        }
-        let number = self.number_of(value)?;
-        self.numbers.push_many(number, count)?;
-        self.filled += count as usize;
         Ok(())
     }
 

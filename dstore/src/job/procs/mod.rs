@@ -6,6 +6,7 @@ mod texts;
 
 use std::collections::BTreeMap;
 
+use super::placement::Stretches;
 use crate::codec::ValueRef;
 use crate::maps;
 use crate::model::{DataType, Key, Rank, Result, Status, Value};
@@ -101,25 +102,19 @@ impl ProcTable {
         self.derive(key, self.rows, self.ranks().map(|rank| (rank, number(rank))))
     }
 
-    /// As [`ProcTable::derive`], with the value and the length of each block of consecutive ranks: numbers of one type, or texts.
-    pub(super) fn derive_blocks<'v>(
+    /// As [`ProcTable::derive`], with the values of the nodes on which all ranks are: numbers of one type, or texts.
+    pub(super) fn derive_of_nodes(
         &mut self,
         key: &'static str,
-        rows: u32,
-        blocks: impl Iterator<Item = (u32, ValueRef<'v>)>,
+        placed: &Stretches,
+        of_nodes: &[ValueRef<'_>],
     ) -> Result<()> {
-        self.derive_with(key, rows, |column| column.derive_blocks(blocks))
+        self.derive_with(key, placed.ranks(), |column| column.derive_of_nodes(placed, of_nodes))
     }
 
-    /// As [`ProcTable::derive`], with the numbers from 0 on for each block of consecutive ranks.
-    pub(super) fn derive_counting(
-        &mut self,
-        key: &'static str,
-        rows: u32,
-        ty: DataType,
-        counts: impl Iterator<Item = u32> + Clone,
-    ) -> Result<()> {
-        self.derive_with(key, rows, |column| column.derive_counting(ty, counts))
+    /// As [`ProcTable::derive`], with the local ranks.
+    pub(super) fn derive_locals(&mut self, key: &'static str, placed: &Stretches, ty: DataType) -> Result<()> {
+        self.derive_with(key, placed.ranks(), |column| column.derive_locals(placed, ty))
     }
 
     fn derive_with(

@@ -185,6 +185,18 @@ impl Pattern {
         true
     }
 
+    /// Adds the last `rows` rows `times` times again, if the formula gives them.
+    fn repeat(&mut self, rows: u32, times: u32) -> bool {
+        let Formula { divisor, modulus, .. } = self.formula;
+        let period = u64::from(divisor) * u64::from(modulus);
+        let is_at_end = self.left == 0 && modulus != 0 && self.block + 1 == modulus;
+        let is_round = is_at_end && self.rows >= rows && u64::from(rows).is_multiple_of(period);
+        if is_round {
+            self.rows += rows * times;
+        }
+        is_round
+    }
+
     fn get(&self, row: u32) -> u64 {
         self.formula.at(row) & self.mask
     }
@@ -265,6 +277,17 @@ impl Piecewise {
         })
     }
 
+    /// All numbers in the order of their first rows. A number may come several times.
+    #[cfg(feature = "builder")]
+    pub fn distinct(&self) -> impl Iterator<Item = u64> {
+        let mask = self.last.mask;
+        self.iter().flat_map(move |Piece { rows, formula }| {
+            let blocks = if formula.step == 0 { 1 } else { (rows.end - rows.start).div_ceil(formula.divisor) };
+            let once = if formula.modulus == 0 { blocks } else { blocks.min(formula.modulus) };
+            (0..once).map(move |block| formula.at(block * formula.divisor) & mask)
+        })
+    }
+
     /// The number of an existing row.
     #[inline]
     fn get(&self, row: u32) -> u64 {
@@ -335,18 +358,6 @@ impl Numbers {
     /// The numbers of a formula for `rows` rows, masked with `mask`.
     pub fn of(formula: Formula, rows: u32, mask: u64) -> Numbers {
         Numbers::Piecewise(Piecewise { last: Pattern::of(formula, rows, mask), ..Piecewise::new(mask) })
-    }
-
-    /// The numbers from 0 on, as many as each count says, then again from 0 on.
-    ///
-    /// # Errors
-    /// `NOMEM`.
-    pub fn counting(counts: impl Iterator<Item = u32> + Clone, mask: u64) -> Result<Numbers> {
-        let most = counts.clone().max().unwrap_or(0);
-        let ascending = fallible_alloc::collect((0..most).map(u64::from))?;
-        let mut numbers = Numbers::new(mask);
-        counts.into_iter().try_for_each(|count| numbers.push_all(&ascending[..count as usize]))?;
-        Ok(numbers)
     }
 
     pub fn len(&self) -> usize {
@@ -434,6 +445,24 @@ impl Numbers {
             }
         }
         (0..left).try_for_each(|_| self.push(number))
+    }
+
+    /// Calls `push_round`, which adds the same rows each time, `times` times; less often if a formula gives all further rows.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub fn push_rounds(&mut self, times: u32, push_round: impl Fn(&mut Numbers) -> Result<()>) -> Result<()> {
+        for left in (0..times).rev() {
+            let before = self.len();
+            push_round(self)?;
+            let added = (self.len() - before) as u32;
+            if let Numbers::Piecewise(pieces) = self
+                && pieces.last.repeat(added, left)
+            {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn push_array(&mut self, number: u64) -> Result<()> {
@@ -658,12 +687,45 @@ mod tests {
     }
 
     #[test]
-    fn blocks_count_from_0_on() {
-        for counts in [&[64u32, 64, 64][..], &[2, 64, 64], &[0, 5, 0, 7], &[], &[1, 1, 1, 3]] {
-            let each: Vec<u64> = counts.iter().flat_map(|count| (0..*count).map(u64::from)).collect();
-            let made = Numbers::counting(counts.iter().copied(), 0xffff).unwrap();
-            assert_eq!(pieces_of(&made), pieces_of(&of(&each, 0xffff)), "{counts:?}");
+    fn rounds_are_as_their_rows_one_by_one() {
+        // The fourth can end with a round of the rows before it, but is no whole round itself; the last ends with rounds of its own that are
+        // shorter than it is.
+        let rounds: [&[u64]; 8] = [
+            &[0, 1, 2],
+            &[4, 4, 5, 5],
+            &[7],
+            &[1, 2],
+            &[0, 2, 1],
+            &[0, 1, 0, 1],
+            &[3, 3, 4],
+            &[4, 5, 6, 7, 9, 0, 1, 0, 1, 0],
+        ];
+        for before in [&[][..], &[9], &[0, 1, 2], &[4, 4, 5, 5, 4, 4, 5, 5], &[0, 1], &[0, 1, 2, 0]] {
+            for (round, times) in rounds.iter().flat_map(|round| (0..7).map(move |times| (round, times))) {
+                let mut made = Numbers::new(u64::MAX);
+                made.push_all(before).unwrap();
+                made.push_rounds(times, |numbers| numbers.push_all(round)).unwrap();
+                made.push_all(&[5, 6]).unwrap();
+                let each = [before, &round.repeat(times as usize), &[5, 6]].concat();
+                assert_eq!(pieces_of(&made), pieces_of(&of(&each, u64::MAX)), "{before:?}, {times} {round:?}");
+                assert!((0..).zip(&each).all(|(row, number)| made.get(row) == *number), "{each:?}");
+                let Some(pieces) = made.pieces() else { continue };
+                let mut numbers: Vec<u64> = pieces.distinct().collect();
+                let mut known = std::collections::HashSet::new();
+                numbers.retain(|number| known.insert(*number));
+                known.clear();
+                assert_eq!(numbers, each.into_iter().filter(|number| known.insert(*number)).collect::<Vec<_>>());
+            }
         }
+        // Most of the rounds are not added one by one.
+        let calls = std::cell::Cell::new(0);
+        let mut made = Numbers::new(u64::MAX);
+        made.push_rounds(1000, |numbers| {
+            calls.set(calls.get() + 1);
+            numbers.push_all(&[0, 1, 2])
+        })
+        .unwrap();
+        assert_eq!((made.len(), calls.get()), (3000, 2));
     }
 
     #[test]

@@ -441,6 +441,8 @@ impl JobReader {
             Some(Realm::Proc) if is_process => (Realm::Proc, Row::OfRank),
             None if is_process && slot.realms.has(Realm::Proc) => (Realm::Proc, Row::OfRank),
             Some(Realm::Session) if slot.realms.has(Realm::Session) => (Realm::Session, Row::First),
+            // The name of the caller's node.
+            Some(Realm::Proc) if !slot.realms.has(Realm::Job) => (Realm::Node, Row::CallerNode),
             Some(Realm::Session | Realm::Job) | None => (Realm::Job, Row::First),
             Some(Realm::Node) => (Realm::Node, Row::CallerNode),
             Some(Realm::App | Realm::Proc) => return Route::NEED_SLOW_PATH,
@@ -578,8 +580,12 @@ mod tests {
     #[test]
     fn only_keys_of_nodes_ask_for_the_node_of_the_caller() {
         let mut job = JobData::new(Nspace::new("home").unwrap());
-        let values = [(keys::LOCAL_SIZE.into(), Value::Uint32(1)), ("colour".into(), Value::Uint32(7))].into();
-        job.nodes.push(Node { nodeid: Some(0), values, ..Node::default() });
+        let name = (keys::HOSTNAME.into(), Value::string("n0"));
+        let number = (keys::NODE_RANK.into(), Value::Uint32(3));
+        let of_node =
+            [(keys::LOCAL_SIZE.into(), Value::Uint32(1)), ("colour".into(), Value::Uint32(7)), name, number.clone()];
+        job.job.extend([number]);
+        job.nodes.push(Node { nodeid: Some(0), values: of_node.into(), ..Node::default() });
         job.procs.set(Rank(0), keys::NODEID.into(), Value::Uint32(0)).unwrap();
         let reader = JobReader::open(Box::new(HeapRegion::new(&build_job(&job, "test").unwrap()))).unwrap();
         let fast_value = |key: &str| reader.fast_value(Rank(0), &KeyRef::from(key), Rank(0));
@@ -588,8 +594,14 @@ mod tests {
                 && fast_value(keys::NODEID).value().is_some()
                 && fast_value("none").is_absent()
         );
-        assert!(reader.fast_value(Rank::WILDCARD, &KeyRef::from(keys::NODEID), Rank(0)).needs_slow_path());
+        // No node says its number, although the segment knows it.
+        assert!(reader.fast_value(Rank::WILDCARD, &KeyRef::from(keys::NODEID), Rank(0)).is_absent());
+        // The job's value comes before that of the caller's node.
+        assert!(reader.fast_value(Rank::WILDCARD, &KeyRef::from(keys::NODE_RANK), Rank(0)).needs_slow_path());
         assert_eq!(reader.caller_node.load(Ordering::Relaxed), u64::MAX);
+        let name = reader.fast_value(Rank::WILDCARD, &KeyRef::from(keys::HOSTNAME), Rank(0));
+        assert_eq!(name.value().unwrap().as_text(), Some(&b"n0"[..]));
+        reader.caller_node.store(u64::MAX, Ordering::Relaxed);
         assert!(fast_value(keys::LOCAL_SIZE).value().is_some());
         assert_eq!(reader.caller_node.load(Ordering::Relaxed), 0);
     }

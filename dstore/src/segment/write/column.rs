@@ -138,7 +138,7 @@ impl<'a> PlannedColumn<'a> {
                 Some(pieces) => Some(pieces.clone()),
                 None => pieces_of((0..rows).map(|row| whole.number(row)), mask)?,
             };
-            let most = || whole.runs().map(|(number, _)| number).max().unwrap_or(0);
+            let most = || whole.distinct().max().unwrap_or(0);
             column.source = known.and_then(|pieces| computed(pieces, most)).unwrap_or(Source::Registered(whole));
             return Ok(column);
         };
@@ -151,17 +151,14 @@ impl<'a> PlannedColumn<'a> {
         const UNSEEN: u64 = u64::MAX;
         let mut index_of: Vec<u64> = vec_for(texts.len())?;
         index_of.resize(texts.len(), UNSEEN);
-        let (mut are_same, mut numbers) = (true, vec_for(if whole.pieces().is_some() { 0 } else { rows as usize })?);
-        for (number, _) in whole.runs() {
+        let mut are_same = true;
+        for number in whole.distinct() {
             let index = &mut index_of[number as usize];
             if *index == UNSEEN {
                 *index = column.dictionary.len() as u64;
                 are_same &= *index == number;
                 reserve(&mut column.dictionary, 1)?;
                 column.dictionary.push(place(number)?);
-            }
-            if whole.pieces().is_none() {
-                numbers.push(*index);
             }
         }
         if let Some(pieces) = whole.pieces() {
@@ -171,9 +168,9 @@ impl<'a> PlannedColumn<'a> {
                 column.source = source;
                 return Ok(column);
             }
-            reserve(&mut numbers, rows as usize)?;
-            numbers.extend((0..rows).map(|row| index_of[whole.number(row) as usize]));
         }
+        let mut numbers = vec_for(rows as usize)?;
+        numbers.extend((0..rows).map(|row| index_of[whole.number(row) as usize]));
         column.source = column.source_of(numbers)?;
         Ok(column)
     }

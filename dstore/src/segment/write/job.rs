@@ -12,7 +12,7 @@ use super::{BuildError, reserve, vec_for};
 use crate::codec::ValueRef;
 use crate::gather::GatherBuf;
 use crate::job::{JobData, Values};
-use crate::maps::{NodeRun, NodeRuns, Part, RANK_COUNT_MAX, RankList, RunFinder};
+use crate::maps::{NodeRun, NodeRuns, Part, RANK_COUNT_MAX, RunFinder};
 use crate::model::{Key, Value, keys};
 use crate::realm_resolution::{Realm, RealmMask};
 use crate::segment::layout::header::SegmentKind;
@@ -135,9 +135,20 @@ fn rank_texts(job: &JobData, runs: &NodeRuns, realm: Realm, key: &Key) -> Option
         return None;
     }
     let text = job.job.get(key.as_bytes())?.as_text()?;
-    let prefix = if text.starts_with(b"raw:") { c"raw:" } else { c"" };
-    let list = RankList { prefix, runs, first: 0, end: runs.nodes() };
-    list.is_text(text).then_some((runs.nodes(), prefix.to_bytes()))
+    let (prefix, ranks) = text.split_at(if text.starts_with(b"raw:") { 4 } else { 0 });
+    let prefix = if prefix.is_empty() { &b""[..] } else { b"raw:" };
+    is_of_nodes(job, ranks).then_some((runs.nodes(), prefix))
+}
+
+/// Whether a text is that of all nodes' lists of ranks, which are known to be those of the runs.
+fn is_of_nodes(job: &JobData, text: &[u8]) -> bool {
+    let (mut rest, mut separator) = (Some(text), &b""[..]);
+    for node in &job.nodes {
+        let list = node.values.get(keys::LOCAL_PEERS.as_bytes()).and_then(Value::as_text).unwrap_or_default();
+        rest = rest.and_then(|rest| rest.strip_prefix(separator)?.strip_prefix(list));
+        separator = b";";
+    }
+    rest == Some(&[])
 }
 
 /// Rows of values as columns, each with one cell per row.
@@ -204,14 +215,18 @@ const RUNS_MAX: usize = 4096;
 fn find_runs(job: &JobData) -> crate::model::Result<Option<NodeRuns>> {
     let runs_max = (job.nodes.len() / NODES_OF_RUN).clamp(RUNS_MIN, RUNS_MAX);
     let mut finder = RunFinder::default();
-    for node in &job.nodes {
+    for (row, node) in job.nodes.iter().enumerate() {
         let list = match node.values.get(keys::LOCAL_PEERS.as_bytes()) {
             Some(Value::String(Some(list))) => list.to_bytes(),
             // Readers would take the node's ranks for unknown.
             None if node.values.get(keys::LOCAL_SIZE.as_bytes()).and_then(Value::as_u32) == Some(0) => b"",
             _ => return Ok(None),
         };
-        if finder.add(list)?.is_none_or(|count| count > runs_max) {
+        let count = match job.mapped_peers(row) {
+            Some(ranks) => finder.add_ranks(ranks)?,
+            None => finder.add(list)?,
+        };
+        if count.is_none_or(|count| count > runs_max) {
             return Ok(None);
         }
     }
@@ -277,7 +292,7 @@ fn write_names(writer: &mut Writer, job: &JobData, heap: &mut Heap) -> Result<Ex
 mod tests {
     use super::*;
     use crate::job::Node;
-    use crate::model::Nspace;
+    use crate::model::{Info, Nspace, Rank};
 
     /// The ranks of each node, and how they are listed.
     fn job(lists: &[Option<&str>]) -> JobData {
@@ -303,6 +318,13 @@ mod tests {
                         "{lists:?}"
                     );
                 }
+                // The same runs, from the ranks themselves.
+                let mut finder = RunFinder::default();
+                for list in lists {
+                    let ranks = crate::maps::parse_ranks(list.unwrap_or_default().as_bytes()).unwrap();
+                    finder.add_ranks(&ranks).unwrap().unwrap();
+                }
+                assert_eq!(finder.finish().as_ref(), Some(runs), "{lists:?}");
             }
             runs.map(|runs| runs.iter().len())
         };
@@ -330,6 +352,71 @@ mod tests {
         assert!(runs_of(&unknown).unwrap().is_some());
         unknown.nodes[1].values.clear();
         assert_eq!(runs_of(&unknown).unwrap(), None, "the ranks of the second node are unknown");
+    }
+
+    /// The registration of a process map, and of each rank's place too if `each`.
+    fn registered(rows: &[usize], nodes: usize, each: bool) -> JobData {
+        let mut ranks = vec![Vec::new(); nodes];
+        let mut procs = Vec::new();
+        for (rank, row) in (0..).zip(rows) {
+            let local = ranks[*row].len() as u16;
+            ranks[*row].push(rank);
+            procs.push(Info::new(
+                keys::PROC_DATA,
+                Value::infos([
+                    Info::new(keys::RANK, Value::Rank(Rank(rank))),
+                    Info::new(keys::HOSTNAME, Value::string(format!("node{row}"))),
+                    Info::new(keys::NODEID, Value::Uint32(*row as u32)),
+                    Info::new(keys::LOCAL_RANK, Value::Uint16(local)),
+                    Info::new(keys::NODE_RANK, Value::Uint16(local)),
+                ]),
+            ));
+        }
+        let names: Vec<String> = (0..nodes).map(|row| format!("node{row}")).collect();
+        let lists: Vec<Vec<u8>> = ranks.iter().map(|ranks| crate::maps::write_ranks(ranks.iter().copied())).collect();
+        let mut infos = vec![
+            Info::new(keys::NODE_MAP, Value::string(names.join(","))),
+            Info::new(keys::PROC_MAP, Value::string(lists.join(&b';'))),
+        ];
+        infos.extend(procs.into_iter().filter(|_| each));
+        let mut job = JobData::new(Nspace::new("job").unwrap());
+        job.register(&infos, b"node0").unwrap();
+        job
+    }
+
+    #[test]
+    fn maps_give_the_bytes_that_the_places_of_all_ranks_give() {
+        let all: Vec<usize> = (0..40).collect();
+        let pairs: Vec<usize> = all.iter().flat_map(|row| [*row; 2]).collect();
+        let hole: Vec<usize> =
+            (0..30).flat_map(|turn| all.iter().copied().filter(move |row| turn != 27 || *row != 5)).collect();
+        let backwards: Vec<usize> = all.iter().rev().copied().collect();
+        let blocks = |count: fn(usize) -> usize| -> Vec<usize> {
+            all.iter().flat_map(|row| std::iter::repeat_n(*row, count(*row))).collect()
+        };
+        for (what, rows, is_stretched) in [
+            ("dealt", all.repeat(30), true),
+            ("dealt to groups", [all.repeat(10), all[..20].repeat(10)].concat(), true),
+            ("the second group first", [all[20..].repeat(3), all.repeat(10)].concat(), true),
+            ("two at a time", pairs.repeat(12), true),
+            ("two at a time, then one", [pairs.repeat(12), all.clone()].concat(), true),
+            ("a hole", hole, true),
+            ("blocks", blocks(|_| 30), true),
+            ("uneven blocks", blocks(|row| 1 + row % 7), true),
+            ("backwards", backwards.repeat(30), false),
+        ] {
+            let [map, each] = [false, true].map(|each| registered(&rows, all.len(), each));
+            assert_eq!(map.mapped_peers(0).is_some(), is_stretched, "{what}");
+            assert_eq!(build_job(&map, "test"), build_job(&each, "test"), "{what}");
+            let made = |job| build_job_made(job, "test", 0..=u32::MAX);
+            assert_eq!(made(&map), made(&each), "{what}, texts left to readers");
+            // Registered again, as when a host adds values.
+            let mut again = map.clone();
+            again.register(&[Info::new(keys::UNIV_SIZE, Value::Uint32(1))], b"node0").unwrap();
+            again.job.clone_from(&map.job);
+            again.session.clone_from(&map.session);
+            assert_eq!(build_job(&again, "test"), build_job(&map, "test"), "{what}, again");
+        }
     }
 
     #[test]
