@@ -11,7 +11,7 @@ use pmix_dstore::model::{Bytes, Info, Key, Kval, Nspace, Proc, Rank, Status, Val
 use pmix_fuzz::message::{Form, Message, messages};
 use pmix_fuzz::samples;
 use pmix_fuzz::{DIALECTS, checked_in, input, selector, vectors};
-use pmix_wire::blob::{self, Contribution};
+use pmix_wire::blob::{self, Contribution, Form as ContributionForm, Origin};
 use pmix_wire::reply::JobInfoReply;
 use pmix_wire::{Command, Reply, Request, Version};
 
@@ -35,6 +35,7 @@ fn main() -> std::io::Result<()> {
     of_segments(&mut seeds);
     of_long_values(&mut seeds);
     of_engine(&mut seeds);
+    of_published(&mut seeds)?;
     for (target, mut inputs) in seeds {
         inputs.retain(|input| input.len() <= LEN_MAX);
         let directory = Path::new(&corpus).join(target);
@@ -259,4 +260,26 @@ fn of_segments(seeds: &mut Seeds) {
     add(seeds, "segment", &[4], &[]);
     add(seeds, "segment", &[4], &[0, 64, 0, 0, 3]);
     add(seeds, "segment", &[4], &[1, 64, 0, 0, 1, 1, 68, 0, 0, 0, 4, 0, 2, 0, 255]);
+}
+
+/// What real programs put, as servers of ours exchange it.
+fn of_published(seeds: &mut Seeds) -> std::io::Result<()> {
+    let dialect = Dialect::plain(Module::V61);
+    for file in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../modex/published"))? {
+        for line in fs::read_to_string(file?.path())?.lines() {
+            let digits = (0..line.len()).step_by(2).map(|at| u8::from_str_radix(&line[at..at + 2], 16));
+            let bytes: Vec<u8> = digits.collect::<Result<_, _>>().expect("hexadecimal digits");
+            for mut contribution in blob::decode_fence(dialect, &bytes).expect("it was recorded") {
+                contribution.form = ContributionForm::Columns;
+                for (origin, _) in &mut contribution.ranks {
+                    if let Origin::Proc(proc) = origin {
+                        *origin = Origin::Relative(proc.rank);
+                    }
+                }
+                let columns = contribution.encode_again(dialect).expect("what programs put suits");
+                add(seeds, "blob", &[selector(dialect)], &columns);
+            }
+        }
+    }
+    Ok(())
 }

@@ -32,6 +32,13 @@ const COSTS: &[(&str, f64, &str)] = &[
     ("value", 64.0, "bytes of each value"),
     ("wire_value", 4.0, "bytes that a value takes in a contribution, beside its own (of the format)"),
     ("wire_rank", 10.0, "bytes that a rank takes there (of the format)"),
+    (
+        "mpi_rank",
+        41.7,
+        "bytes that a rank of Open MPI 5 over tcp takes in a contribution in the released form (tests/modex)",
+    ),
+    ("columns_rank", 1.0, "bytes that it takes in columns"),
+    ("columns_node", 43.0, "bytes there beside"),
     ("fence", 3.2, "ns of a processor for each byte of a fence, from the ranks' commits to the published segment"),
     ("page", 0.25, "ns for each byte of a file in memory that is written: the least that a fence can cost"),
     ("latency", 2000.0, "ns from daemon to daemon (assumed)"),
@@ -141,17 +148,24 @@ fn main() -> Result<(), Box<dyn Error>> {
             bytes(f64::from(ranks) * costs.of("keys") * costs.of("value")),
         );
     }
+    print_exchanges(&jobs, &costs);
+    print_forms(&jobs, &costs);
+    Ok(())
+}
+
+/// The exchanges of eight values of each rank.
+fn print_exchanges(jobs: &[(u32, u32)], costs: &Costs) {
     let head = ["ranks", "nodes", "exchange", "most sent by a daemon", "most received", "time on the network"];
     println!("\n| {} | then on each node | at least |", head.join(" | "));
     println!("|---|---|---|---|---|---|---|---|");
-    for (ranks, nodes) in jobs {
+    for &(ranks, nodes) in jobs {
         let rank = costs.of("wire_rank") + costs.of("keys") * (costs.of("value") + costs.of("wire_value"));
         let (block, count) = (f64::from(ranks) / f64::from(nodes) * rank, nodes as usize);
         let exchanges = [
-            ("tree of 2", tree(count, block, 2, &costs)),
-            ("tree of 64", tree(count, block, 64, &costs)),
-            ("ring", ring(count, block, &costs)),
-            ("Bruck", bruck(count, block, &costs)),
+            ("tree of 2", tree(count, block, 2, costs)),
+            ("tree of 64", tree(count, block, 64, costs)),
+            ("ring", ring(count, block, costs)),
+            ("Bruck", bruck(count, block, costs)),
         ];
         for (name, Exchange { ns, sent, received }) in exchanges {
             let (sent, received) = (bytes(sent), bytes(received));
@@ -160,7 +174,29 @@ fn main() -> Result<(), Box<dyn Error>> {
             println!("| {ranks} | {nodes} | {name} | {sent} | {received} | {} | {now} | {least} |", time(ns));
         }
     }
-    Ok(())
+}
+
+/// The exchanges of what Open MPI puts, in both forms of contributions.
+fn print_forms(jobs: &[(u32, u32)], costs: &Costs) {
+    println!(
+        "\n| ranks | nodes | exchange | received, released form | columns | time on the network, released form | columns |"
+    );
+    println!("|---|---|---|---|---|---|---|");
+    for &(ranks, nodes) in jobs {
+        let (each, count) = (f64::from(ranks) / f64::from(nodes), nodes as usize);
+        let released = each * costs.of("mpi_rank");
+        let columns = costs.of("columns_node") + each * costs.of("columns_rank");
+        let both = |exchange: &dyn Fn(f64) -> Exchange| [exchange(released), exchange(columns)];
+        let exchanges = [
+            ("tree of 64", both(&|block| tree(count, block, 64, costs))),
+            ("ring", both(&|block| ring(count, block, costs))),
+            ("Bruck", both(&|block| bruck(count, block, costs))),
+        ];
+        for (name, [one, other]) in exchanges {
+            let (received, ns) = ([one.received, other.received].map(bytes), [one.ns, other.ns].map(time));
+            println!("| {ranks} | {nodes} | {name} | {} | {} | {} | {} |", received[0], received[1], ns[0], ns[1]);
+        }
+    }
 }
 
 /// Bytes of the numbers of all ranks, each with a comma.

@@ -1,8 +1,9 @@
 //! The data that servers exchange in fences and direct modex.
 //!
 //! A fence concatenates the contributions of all nodes, in any order. Each contribution is a packed byte object and so
-//! contains its length. There are two forms: that of releases 3.2 to 5.0, which our servers write, and that of 6.x. Our
-//! servers read both. The answer to a direct modex is the values of one rank, without a wrapper.
+//! contains its length. There are three forms: that of releases 3.2 to 5.0, which our servers write, that of 6.x, and that of
+//! columns, which our servers alone write and read (`docs/modex-format.md`). Our servers read all three. The answer to a direct modex is
+//! the values of one rank, without a wrapper.
 
 use std::collections::HashMap;
 
@@ -12,10 +13,15 @@ use pmix_dstore::fallible_alloc;
 use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::model::{Bytes, Key, Kval, Proc, Rank, Result, Status, Value};
 
+use crate::columns;
+
 /// Bit of the info byte: data was collected.
 const COLLECTED: u8 = 1;
 /// Bit of the info byte: keys are numbers into a list of names.
 const KEY_MAP: u8 = 2;
+
+/// A rank and its values.
+type Borrowed<'a> = (Rank, Vec<(&'a Key, &'a Value)>);
 
 /// The rank that the values belong to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -40,6 +46,8 @@ pub enum Form {
         /// Whether the body is compressed.
         compressed: bool,
     },
+    /// This library's own, by keys.
+    Columns,
 }
 
 /// One node's contribution to a fence.
@@ -76,25 +84,47 @@ impl Contribution {
         relative_form(dialect, collected, key_map.is_worth_it().then_some(&key_map), ranks)
     }
 
+    /// A contribution with collected data in the column form; long values are not copied. `None` where this form does not suit the
+    /// values: it would be no shorter than the form up to 5.0 with `more` bytes beside them, for example.
+    ///
+    /// # Errors
+    /// As [`Contribution::encode`].
+    pub fn encode_columns(
+        dialect: Dialect,
+        ranks: &[(Rank, Vec<(&Key, &Value)>)],
+        more: usize,
+    ) -> Result<Option<GatherBuf>> {
+        columns::write(dialect, ranks, more)
+    }
+
     /// The contribution in the form of its field `form`.
     ///
     /// # Errors
-    /// `BAD_PARAM` if an origin does not fit the form; `UNKNOWN_DATA_TYPE` if the encoder does not know a value's
+    /// `BAD_PARAM` if an origin or the values do not fit the form; `UNKNOWN_DATA_TYPE` if the encoder does not know a value's
     /// type.
     pub fn encode_again(&self, dialect: Dialect) -> Result<Vec<u8>> {
         match self.form {
             Form::Relative { key_map } => {
-                let ranks = self.ranks.iter().map(|(origin, kvals)| match origin {
-                    Origin::Relative(rank) => Ok((*rank, borrowed(kvals))),
-                    Origin::Proc(_) => Err(Status::ERR_BAD_PARAM),
-                });
-                let ranks: Vec<_> = ranks.collect::<Result<_>>()?;
+                let ranks = self.relative()?;
                 let names =
                     KeyMap::of(dialect, self.ranks.iter().flat_map(|(_, kvals)| kvals.iter().map(|kval| &kval.key)))?;
                 relative_form(dialect, self.collected, key_map.then_some(&names), &ranks)?.into_bytes()
             }
             Form::Procs { compressed } => self.proc_form(dialect, compressed),
+            Form::Columns => {
+                let columns = columns::write(dialect, &self.relative()?, usize::MAX / 2)?;
+                columns.ok_or(Status::ERR_BAD_PARAM)?.into_bytes()
+            }
         }
+    }
+
+    /// The values of relative ranks.
+    fn relative(&self) -> Result<Vec<Borrowed<'_>>> {
+        let ranks = self.ranks.iter().map(|(origin, kvals)| match origin {
+            Origin::Relative(rank) => Ok((*rank, borrowed(kvals))),
+            Origin::Proc(_) => Err(Status::ERR_BAD_PARAM),
+        });
+        ranks.collect()
     }
 
     fn proc_form(&self, dialect: Dialect, compressed: bool) -> Result<Vec<u8>> {
@@ -147,6 +177,11 @@ fn read_fence(mut unpacker: Unpacker<'_>) -> Result<Vec<Contribution>> {
             continue;
         }
         let envelope = unpacker.nested(envelope);
+        if let Some(ranks) = columns::read(&envelope)? {
+            let ranks = ranks.into_iter().map(|(rank, kvals)| (Origin::Relative(rank), kvals)).collect();
+            fallible_alloc::push(&mut contributions, Contribution { form: Form::Columns, collected: true, ranks })?;
+            continue;
+        }
         // The bytes have no type tags, so the first fields do not show the form. If the bytes decode completely as the
         // older form, they have that form: the 6.x form has a second envelope in the place of the older form's rank.
         let contribution = read_relative(envelope.clone()).or_else(|error| {

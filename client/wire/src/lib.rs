@@ -19,6 +19,7 @@
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr, clippy::exit, clippy::unwrap_used))]
 
 pub mod blob;
+mod columns;
 mod command;
 pub mod framing;
 mod header;

@@ -16,7 +16,8 @@ use super::collective::{Arrival, Collective, Contributed, Kind};
 use super::limits::FENCES_MAX;
 use super::nspaces::recipient;
 use super::peer::{Peer, PeerId};
-use super::{Continuation, Engine, slurm};
+use super::server_mark::{self, Marks};
+use super::{Continuation, Engine};
 use crate::GroupOperation;
 use crate::upcall::Upcall;
 
@@ -209,12 +210,12 @@ impl Engine {
             self.complete(id, status);
             return;
         }
-        let mark = self.mark_for(id);
+        let marks = self.marks_for(id);
         let Some(collective) = self.collectives.get(&id) else { return };
         let mut failed = collective.status;
         let mut infos = collective.infos.clone();
         let contribution = match collective.collect {
-            true => self.contribution(collective, mark),
+            true => self.contribution(collective, marks),
             false => self.empty_contribution(collective, &mut infos).map(|data| (data, Vec::new())),
         };
         let (data, changes) = contribution.unwrap_or_else(|status| {
@@ -225,7 +226,7 @@ impl Engine {
         infos.push(Info::new(keys::SORTED_PROC_ARRAY, Value::Bool(true)));
         infos.push(Info::new(keys::LOCAL_COLLECTIVE_STATUS, Value::Status(failed)));
         let procs = collective.signature.clone();
-        if mark == Some(slurm::MARK) {
+        if marks.of_slurm {
             self.asked_for_marked(id, &procs);
         }
         if let Some(collective) = self.collectives.get_mut(&id) {
@@ -266,13 +267,9 @@ impl Engine {
         }
     }
 
-    /// The modex delta of this server's participants for other nodes, in the form that all released servers read; and the number of
-    /// each namespace's changes that the other servers have with it. A mark is its first value.
-    fn contribution(
-        &self,
-        fence: &Collective,
-        mark: Option<&'static str>,
-    ) -> Result<(GatherBuf, Vec<(Nspace, u64)>), Status> {
+    /// The modex delta of this server's participants for other nodes, in columns if `marks` allow that, otherwise in the form that all
+    /// released servers read; and the number of each namespace's changes that the other servers have with it. Marks are its first values.
+    fn contribution(&self, fence: &Collective, mut marks: Marks) -> Result<(GatherBuf, Vec<(Nspace, u64)>), Status> {
         let mut changes = Vec::new();
         for nspace in Self::nspaces_of(&fence.signature) {
             if let Some(state) = self.nspaces.get(&nspace) {
@@ -300,15 +297,22 @@ impl Engine {
                 ranks.push((Rank(first + arrival.proc.rank.0), values));
             }
         }
-        let mark = mark.map(|key| (Key::from(key), Value::Bool(true)));
-        if let Some((key, value)) = &mark {
-            if ranks.is_empty() {
-                let rank = fence.arrived.first().map(|arrival| arrival.proc.rank);
-                ranks.extend(rank.map(|rank| (rank, Vec::new())));
+        if marks.columns {
+            if let Some(columns) = Contribution::encode_columns(super::EXCHANGE, &ranks, server_mark::LEN)? {
+                return Ok((columns, changes));
             }
-            if let Some((_, values)) = ranks.first_mut() {
-                values.insert(0, (key, value));
-            }
+            marks.of_server = true;
+        }
+        let marks = marks.values();
+        if !marks.is_empty() && ranks.is_empty() {
+            let first = fence
+                .arrived
+                .first()
+                .map(|Arrival { proc, .. }| Rank(first_rank.get(&proc.nspace).copied().unwrap_or(0) + proc.rank.0));
+            ranks.extend(first.map(|rank| (rank, Vec::new())));
+        }
+        if let Some((_, values)) = ranks.first_mut() {
+            values.splice(0..0, marks.iter().map(|(key, value)| (key, value)));
         }
         Ok((Contribution::encode_borrowed(super::EXCHANGE, true, &ranks)?, changes))
     }
@@ -375,19 +379,22 @@ impl Engine {
             let line = format!("a fence brought {} bytes that cannot be read: {status}", data.len());
             self.outputs.push_back(super::Output::Log(crate::journal::Reason::here(), line));
         })?;
+        let proc_of = |origin: &Origin| match origin {
+            Origin::Proc(proc) => Some(proc.clone()),
+            Origin::Relative(Rank(rank)) => {
+                let owner = nspaces.iter().rev().find(|nspace| first_rank.get(*nspace).is_some_and(|f| f <= rank));
+                owner.map(|nspace| Proc::new(nspace.clone(), Rank(rank - first_rank[nspace])))
+            }
+        };
+        let first = |contribution: &Contribution| contribution.ranks.first().and_then(|(origin, _)| proc_of(origin));
+        let origins: Vec<Option<Proc>> = contributions.iter().map(first).collect();
         self.take_marks(id, signature, &mut contributions);
-        self.take_server_marks(id, signature, &mut contributions);
+        let announced = self.take_server_marks(id, signature, &mut contributions, &origins);
+        self.note_forms(signature, &contributions, &announced, &origins)?;
         let mut awaited = Vec::new();
         let mut values = contributions.into_iter().flat_map(|contribution| contribution.ranks);
         let stored = values.try_for_each(|(origin, kvals)| {
-            let proc = match origin {
-                Origin::Proc(proc) => Some(proc),
-                Origin::Relative(Rank(rank)) => {
-                    let owner = nspaces.iter().rev().find(|nspace| first_rank.get(*nspace).is_some_and(|f| *f <= rank));
-                    owner.map(|nspace| Proc::new(nspace.clone(), Rank(rank - first_rank[nspace])))
-                }
-            };
-            let Some(proc) = proc else { return Ok(()) };
+            let Some(proc) = proc_of(&origin) else { return Ok(()) };
             let stored = self.store_remote(&proc.nspace, proc.rank, kvals);
             if self.gets.is_asked(&proc) {
                 awaited.push(proc);

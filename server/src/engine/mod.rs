@@ -11,6 +11,7 @@ mod collectives;
 mod connected;
 mod data;
 mod events;
+mod forms;
 mod get;
 mod groups;
 mod ledger;
@@ -188,6 +189,8 @@ pub(crate) struct Engine {
     groups: groups::Groups,
     /// Hosts that another library serves and that have been logged.
     foreign_hosts: BTreeSet<Vec<u8>>,
+    /// What servers of other nodes read.
+    forms: forms::Sets,
     outputs_of_procs: output::Outputs,
     monitors: monitors::Monitors,
     outputs: VecDeque<Output>,
@@ -255,6 +258,7 @@ impl Engine {
             host_attributes: attributes::HostAttributes::new(),
             groups: groups::Groups::new(),
             foreign_hosts: BTreeSet::new(),
+            forms: forms::Sets::default(),
             outputs_of_procs: output::Outputs::default(),
             monitors: monitors::Monitors::default(),
             outputs: VecDeque::new(),

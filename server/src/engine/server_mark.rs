@@ -1,53 +1,108 @@
-//! Notices servers of other libraries among those of a PRRTE job.
+//! The marks that contributions to fences carry: by one of them servers of this library know each other.
 //!
-//! A daemon of PRRTE that the variables of `docs/openmpi.md` did not reach serves its host by the stock library, and its ranks run without
-//! shared memory; nothing fails. So each of our servers marks its contribution to the first fence of the whole namespace that
-//! collects data. Daemons of PRRTE can only have this library together with the stock one, so only such servers mark, and a contribution
+//! Each of our servers marks its contribution to the first exchange of a set of nodes. The mark announces that it reads contributions in
+//! columns (`super::forms`).
+//!
+//! It serves another purpose in a PRRTE job. A daemon that the variables of `docs/openmpi.md` did not reach serves its host by the stock
+//! library, and its ranks run without shared memory; nothing fails. Daemons of PRRTE can only have this library together with the stock
+//! one, so such servers mark the first fence of the whole namespace that collects data in any case, and a contribution
 //! without the mark beside one with it is the stock library's. All servers see the same contributions. Of ours, the
 //! gateway and the one with the lowest rank log the hosts, each once: daemons of other hosts than the gateway's mostly have no stderr.
-//!
 //! A contribution without values, as of ranks that have put nothing, tells nothing about its host.
 
-use pmix_dstore::model::{Nspace, Proc, Rank, keys};
-use pmix_wire::blob::{Contribution, Origin};
+use pmix_dstore::model::{Key, Nspace, Proc, Rank, Value, keys};
+use pmix_wire::blob::{Contribution, Form};
 
 use super::collective::{Collective, Kind};
+use super::forms::Choice;
 use super::{Engine, slurm};
 
 /// The key of the mark. Servers of other libraries store it as a value of one of the sender's ranks; as [`super::slurm::MARK`], it
 /// does not begin with `pmix`.
 pub(super) const MARK: &str = "dstore.server";
+/// Its value: the number of the newest form that the server reads beside those of released libraries. Servers of ours from before that
+/// form have the value true.
+pub(super) const ANNOUNCEMENT: Value = Value::Uint8(1);
+/// About what it takes in a contribution.
+pub(super) const LEN: usize = MARK.len() + 6;
+
+/// What a contribution has beside values.
+#[derive(Clone, Copy)]
+pub(super) struct Marks {
+    /// Slurm's mark.
+    pub of_slurm: bool,
+    /// The server's mark.
+    pub of_server: bool,
+    /// It may be in columns, which need no mark.
+    pub columns: bool,
+}
+
+impl Marks {
+    /// The values by which a contribution in the released form has them, in their order.
+    pub fn values(self) -> Vec<(Key, Value)> {
+        let slurm = self.of_slurm.then(|| (Key::from(slurm::MARK), Value::Bool(true)));
+        let server = self.of_server.then(|| (Key::from(MARK), ANNOUNCEMENT));
+        slurm.into_iter().chain(server).collect()
+    }
+}
 
 impl Engine {
-    /// The mark of this server's contribution to a fence that goes to the host, if it has one: this module's or Slurm's. The first fence
+    /// The marks of this server's contribution to a fence that goes to the host. The first fence of a namespace
     /// is the first at the host: fences of the same participants go there in the same order on all nodes, and what the ranks of a
     /// node give up before that, they begin again.
-    pub(super) fn mark_for(&mut self, id: u64) -> Option<&'static str> {
-        let fence = self.collectives.get(&id)?;
+    pub(super) fn marks_for(&mut self, id: u64) -> Marks {
+        let mut marks = Marks { of_slurm: false, of_server: false, columns: false };
+        let Some(fence) = self.collectives.get(&id).filter(|fence| fence.collect) else { return marks };
         if let Some(state) = whole_namespace(fence).and_then(|nspace| self.nspaces.get_mut(nspace)) {
             let is_first = *state.first_fence.get_or_insert(id) == id;
-            if is_first && self.config.stock_release.is_some() && state.job.nodes.len() > 1 {
-                return Some(MARK);
-            }
+            marks.of_server = is_first && self.config.stock_release.is_some() && state.job.nodes.len() > 1;
         }
-        self.is_marked(fence).then_some(slurm::MARK)
+        let choice = self.form_for(&fence.signature);
+        marks.of_slurm = self.is_marked(fence);
+        // Slurm's mark is a value of the released form.
+        marks.columns = choice == Choice::Columns && !marks.of_slurm;
+        marks.of_server |= choice != Choice::Released;
+        marks
     }
 
-    /// Removes the marks from the contributions of the first fence, and logs the hosts whose servers have another library. In other fences
-    /// the key is a program's own.
-    pub(super) fn take_server_marks(&mut self, id: u64, signature: &[Proc], contributions: &mut [Contribution]) {
-        let [Proc { nspace, rank: Rank::WILDCARD }] = signature else { return };
-        let is_first = self.nspaces.get(nspace).is_some_and(|state| state.first_fence == Some(id));
-        if self.config.stock_release.is_none() || !is_first {
-            return;
+    /// Removes the marks from the contributions of a fence, and logs the hosts whose servers have another library if it is a namespace's
+    /// first. `origins` are the processes of the first values. Says of each contribution whether it had the announcement. Other
+    /// values under the key are a program's own.
+    pub(super) fn take_server_marks(
+        &mut self,
+        id: u64,
+        signature: &[Proc],
+        contributions: &mut [Contribution],
+        origins: &[Option<Proc>],
+    ) -> Vec<bool> {
+        let first = match signature {
+            [Proc { nspace, rank: Rank::WILDCARD }] => Some(nspace).filter(|_| self.config.stock_release.is_some()),
+            _ => None,
+        };
+        let first = first.filter(|nspace| self.nspaces.get(*nspace).is_some_and(|state| state.first_fence == Some(id)));
+        // In a namespace's first fence servers of ours from before the announcement mark as well.
+        let take = |contribution: &mut Contribution| match contribution.form {
+            Form::Relative { .. } => {
+                slurm::take_mark(contribution, MARK, |value| first.is_some() || *value == ANNOUNCEMENT)
+            }
+            _ => None,
+        };
+        let marks: Vec<_> = contributions.iter_mut().map(take).collect();
+        if let Some(nspace) = first {
+            let is_ours = |(contribution, mark): (&Contribution, &Option<_>)| {
+                mark.is_some() || contribution.form == Form::Columns
+            };
+            let ours: Vec<bool> = contributions.iter().zip(&marks).map(is_ours).collect();
+            self.name_other_servers(nspace, &ours, origins);
         }
-        let first = |contribution: &Contribution| contribution.ranks.first().map(|(origin, _)| origin.clone());
-        let origins: Vec<_> = contributions.iter().map(first).collect();
-        let marked: Vec<_> =
-            contributions.iter_mut().map(|contribution| slurm::take_mark(contribution, MARK)).collect();
+        marks.into_iter().map(|mark| mark.is_some_and(|mark| mark.value == ANNOUNCEMENT)).collect()
+    }
+
+    /// Logs the hosts of the contributions that are not ours, if it is on this server to do so.
+    fn name_other_servers(&mut self, nspace: &Nspace, ours: &[bool], origins: &[Option<Proc>]) {
         let of = |has_mark: bool| {
-            let those = origins.iter().zip(&marked).filter(move |(_, mark)| mark.is_some() == has_mark);
-            those.filter_map(|(origin, _)| rank_of(origin.as_ref()?, nspace))
+            let those = origins.iter().zip(ours).filter(move |(_, is_ours)| **is_ours == has_mark);
+            those.filter_map(|(origin, _)| origin.as_ref().filter(|proc| proc.nspace == *nspace).map(|proc| proc.rank))
         };
         let Some(state) = self.nspaces.get(nspace) else { return };
         let speaks = of(true).min().is_some_and(|rank| self.config.is_gateway || state.is_local(rank));
@@ -76,13 +131,5 @@ fn whole_namespace(fence: &Collective) -> Option<&Nspace> {
     match fence.signature.as_slice() {
         [Proc { nspace, rank: Rank::WILDCARD }] if fence.kind == Kind::Fence && fence.collect => Some(nspace),
         _ => None,
-    }
-}
-
-/// The rank in a fence of one namespace.
-fn rank_of(origin: &Origin, nspace: &Nspace) -> Option<Rank> {
-    match origin {
-        Origin::Relative(rank) => Some(*rank),
-        Origin::Proc(proc) => (proc.nspace == *nspace).then_some(proc.rank),
     }
 }

@@ -79,7 +79,8 @@ impl Engine {
 
     /// Removes the marks from a fence's contributions, and checks whether each of the namespace's nodes has sent one.
     pub(super) fn take_marks(&mut self, id: u64, signature: &[Proc], contributions: &mut [Contribution]) {
-        let marked = contributions.iter_mut().filter_map(|contribution| take_mark(contribution, MARK)).count();
+        let marked =
+            contributions.iter_mut().filter_map(|contribution| take_mark(contribution, MARK, |_| true)).count();
         let state = step_of(signature).and_then(|nspace| self.nspaces.get_mut(nspace));
         if let Some(state) = state.filter(|state| state.agreement == Agreement::Asked(id))
             && marked == contributions.len()
@@ -118,10 +119,10 @@ fn step_of(signature: &[Proc]) -> Option<&Nspace> {
     }
 }
 
-/// Removes this mark from a contribution, if it is the first value.
-pub(super) fn take_mark(contribution: &mut Contribution, mark: &str) -> Option<Kval> {
+/// Removes this mark from a contribution, if it is the first value, and one that a mark may have.
+pub(super) fn take_mark(contribution: &mut Contribution, mark: &str, is_mark: impl Fn(&Value) -> bool) -> Option<Kval> {
     let (_, values) = contribution.ranks.first_mut()?;
-    values.first().filter(|kval| kval.key.is(mark))?;
+    values.first().filter(|kval| kval.key.is(mark) && is_mark(&kval.value))?;
     let mark = values.remove(0);
     if values.is_empty() {
         contribution.ranks.remove(0);

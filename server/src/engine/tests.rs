@@ -29,6 +29,7 @@ use pmix_wire::{
 
 use super::events::{Range, Sender};
 use super::limits::{GROUPS_MAX, MONITORS_MAX};
+use super::server_mark::{ANNOUNCEMENT, MARK};
 use super::{
     DirectoryNumber, EXCHANGE, Engine, JobPlan, LOSS_DELAY, Output, PeerId, Published, RETURN_DELAY, Standing,
     Transport,
@@ -51,6 +52,7 @@ mod deaths;
 mod deletion;
 mod events;
 mod fences;
+mod forms;
 mod gets;
 mod groups;
 mod monitors;
@@ -94,7 +96,7 @@ struct Bench {
 }
 
 const PLAIN: Dialect = Dialect::plain(Module::V41);
-const NODES: [&str; 2] = ["nodeA", "nodeB"];
+const NODES: [&str; 4] = ["nodeA", "nodeB", "nodeC", "nodeD"];
 
 thread_local! {
     /// The name of the test's job.
@@ -367,14 +369,21 @@ fn contributions(a: &Bench, b: &Bench) -> Vec<u8> {
     all
 }
 
-/// Rank 1's contribution to the last fence.
-fn contribution(b: &Bench) -> Vec<Kval> {
+/// Rank 1's contribution to the last fence, with its marks.
+fn marked_contribution(b: &Bench) -> Vec<Kval> {
     let Upcall::Fence { data, .. } = &b.upcalls.last().expect("a fence at the host").1 else { panic!("no fence") };
     let ranks = blob::decode_fence(EXCHANGE, &data.clone().into_bytes().unwrap()).unwrap().remove(0).ranks;
     ranks.into_iter().flat_map(|(_, kvals)| kvals).collect()
 }
 
-/// Its keys.
+/// Rank 1's contribution to the last fence, without what its server announces.
+fn contribution(b: &Bench) -> Vec<Kval> {
+    let mut kvals = marked_contribution(b);
+    kvals.retain(|kval| !kval.key.is(MARK) || kval.value != ANNOUNCEMENT);
+    kvals
+}
+
+/// The keys of that.
 fn contributed(b: &Bench) -> Vec<String> {
     contribution(b).iter().map(|kval| kval.key.to_string()).collect()
 }

@@ -44,6 +44,17 @@ fn fence(dialect: Dialect, bytes: &[u8]) {
     };
     assert_eq!(ranks(&again), ranks(&contributions));
     assert_eq!(encode(&again).as_ref(), Some(&once));
+    contributions.into_iter().for_each(|contribution| columns(dialect, contribution));
+}
+
+/// A contribution in columns, whatever form it had.
+fn columns(dialect: Dialect, mut contribution: blob::Contribution) {
+    contribution.form = blob::Form::Columns;
+    let Ok(once) = contribution.encode_again(dialect) else { return };
+    let again = blob::decode_fence(dialect, &once).expect("what was encoded decodes").remove(0);
+    let values = |of: &blob::Contribution| of.ranks.iter().map(|(_, kvals)| kvals.len()).sum::<usize>();
+    assert_eq!((again.ranks.len(), values(&again)), (contribution.ranks.len(), values(&contribution)));
+    assert_eq!(again.encode_again(dialect).as_ref(), Ok(&once));
 }
 
 fn modex(dialect: Dialect, bytes: &[u8]) {

@@ -1,7 +1,6 @@
 //! Servers of other libraries among those of a PRRTE job are noticed.
 
 use super::*;
-use crate::engine::server_mark::MARK;
 
 /// Two servers of a job, on nodes of their own, with the stock library beside this one if `has_stock`.
 fn servers(has_stock: bool) -> (Bench, Bench) {
@@ -37,15 +36,15 @@ fn answer(a: &mut Bench, b: &mut Bench, all: &[u8]) {
 fn nothing_is_said_where_all_servers_are_ours() {
     let (mut a, mut b) = servers(true);
     enter(&mut a, &mut b, 10);
-    assert_eq!(contributed(&b), [MARK, "k"]);
+    assert_eq!(marked(&b), [MARK, "k"]);
     exchange(&mut a, &mut b);
     // Values arrive, the mark is none of them.
     a.get(0, 20, 1, "k", vec![Info::new(keys::IMMEDIATE, Value::Bool(true))]);
     a.get(0, 21, 1, MARK, vec![Info::new(keys::IMMEDIATE, Value::Bool(true))]);
     assert_eq!((a.value(0, 20, "k"), a.value(0, 21, MARK)), (Some(Ok(10)), Some(Err(Status::ERR_NOT_FOUND))));
-    // One fence is marked.
+    // One fence is marked: the form of later ones says the same.
     enter(&mut a, &mut b, 11);
-    assert_eq!(contributed(&b), ["k"]);
+    assert_eq!(marked(&b), ["k"]);
     exchange(&mut a, &mut b);
     assert!(a.log.is_empty() && b.log.is_empty(), "{:?} {:?}", a.log, b.log);
 }
@@ -88,29 +87,34 @@ fn the_gateway_names_the_host_as_well() {
     assert_eq!((a.log.len(), b.log.len()), (1, 1), "{:?} {:?}", a.log, b.log);
 }
 
-/// Asserts that the servers, whose ranks have entered a fence, contribute `k` and no mark, and that nobody is named when it ends.
-fn assert_unmarked(a: &mut Bench, b: &mut Bench) {
-    assert_eq!((contributed(a), contributed(b)), (vec!["k".to_owned()], vec!["k".to_owned()]));
-    exchange(a, b);
+/// The keys of rank 1's contribution to the last fence, with the marks.
+fn marked(b: &Bench) -> Vec<String> {
+    marked_contribution(b).iter().map(|kval| kval.key.to_string()).collect()
+}
+
+/// Asserts that nobody is named when the fence ends in which all ranks are, the contribution of b being another library's.
+fn assert_nobody_named(a: &mut Bench, b: &mut Bench) {
+    let all = without_mark(a, b, 1);
+    answer(a, b, &all);
     assert!(a.log.is_empty() && b.log.is_empty(), "{:?} {:?}", a.log, b.log);
 }
 
 #[test]
-fn servers_without_the_stock_library_beside_them_mark_nothing() {
+fn servers_without_the_stock_library_beside_them_name_nobody() {
     let (mut a, mut b) = servers(false);
     enter(&mut a, &mut b, 10);
-    assert_unmarked(&mut a, &mut b);
+    assert_nobody_named(&mut a, &mut b);
 }
 
 /// A fence of listed ranks has no common order with the first one of the namespace.
 #[test]
-fn fences_of_listed_ranks_are_not_marked() {
+fn after_fences_of_listed_ranks_nobody_is_named() {
     let (mut a, mut b) = servers(true);
     a.put(0, 3, "k", 10);
     b.put(1, 3, "k", 10);
     a.fence(0, 10, vec![proc(0), proc(1)], collect());
     b.fence(1, 10, vec![proc(0), proc(1)], collect());
-    assert_unmarked(&mut a, &mut b);
+    assert_nobody_named(&mut a, &mut b);
 }
 
 /// One server alone may have a time limit, of its own ranks.
@@ -120,7 +124,7 @@ fn a_fence_with_a_time_limit_is_marked() {
     let limit = Info::new(keys::TIMEOUT, Value::Int32(60));
     a.fence(0, 10, everybody(), [collect(), vec![limit]].concat());
     b.fence(1, 10, everybody(), collect());
-    assert_eq!((contributed(&a), contributed(&b)), (vec![MARK.to_owned()], vec![MARK.to_owned()]));
+    assert_eq!((marked(&a), marked(&b)), (vec![MARK.to_owned()], vec![MARK.to_owned()]));
     exchange(&mut a, &mut b);
     assert!(a.log.is_empty() && b.log.is_empty(), "{:?} {:?}", a.log, b.log);
 }
@@ -141,6 +145,25 @@ fn a_program_may_use_the_key() {
     assert!(a.log.is_empty() && b.log.is_empty(), "{:?} {:?}", a.log, b.log);
 }
 
+/// Servers of ours from before the announcement mark by another value, and only for this purpose.
+#[test]
+fn an_older_server_of_ours_is_not_named() {
+    let (mut a, mut b) = servers(true);
+    enter(&mut a, &mut b, 10);
+    let mut all = blob::decode_fence(EXCHANGE, &contributions(&a, &b)).unwrap();
+    all[1].ranks[0].1[0].value = Value::Bool(true);
+    let all: Vec<u8> = all.iter().flat_map(|contribution| contribution.encode_again(EXCHANGE).unwrap()).collect();
+    answer(&mut a, &mut b, &all);
+    assert!(a.log.is_empty() && b.log.is_empty(), "{:?} {:?}", a.log, b.log);
+    assert_eq!(a.engine.nspaces[&nspace()].visible.get(Rank(1), MARK.as_bytes()), None);
+    // It does not read columns.
+    enter(&mut a, &mut b, 11);
+    assert_eq!(
+        blob::decode_fence(EXCHANGE, &contributions(&a, &b)).unwrap()[0].form,
+        blob::Form::Relative { key_map: false }
+    );
+}
+
 /// Ranks that give up a fence before the host has heard of it begin it again.
 #[test]
 fn a_first_fence_that_timed_out_is_marked_again() {
@@ -154,5 +177,5 @@ fn a_first_fence_that_timed_out_is_marked_again() {
     for (rank, tag) in [(0, 11), (1, 12)] {
         bench.fence(rank, tag, everybody(), collect());
     }
-    assert_eq!(contributed(&bench), [MARK, "k"]);
+    assert_eq!(marked(&bench), [MARK, "k"]);
 }
