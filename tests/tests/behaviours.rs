@@ -256,17 +256,19 @@ fn open_mpi_under_another_launcher_knows_its_job_by_a_variable() {
     for pair in Pair::all() {
         for (variable, said) in [("JSM_JSRUN_PORT=1", " of 3: library "), ("UNRELATED=1", "rank 0 of 1: library ")] {
             let traces = Traces::begin();
-            // Make Open MPI's session directory here: singletons all try to make it, and in Open MPI a process fails if
-            // another one makes it first.
+            // Make Open MPI's session directory here, with one in it: singletons all try to make it, and in Open MPI a process
+            // fails if another one makes it first, or removes it between two steps because it is empty.
             let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
             let sessions = traces.directory().join(format!("ompi.{}.{}", host.trim(), nix::unistd::getuid()));
             DirBuilder::new().mode(0o700).create(&sessions).unwrap();
+            let kept = sessions.join("kept");
+            fs::create_dir(&kept).unwrap();
             let run = Run::new(program("host"), pair.server).traced(&traces).args("-n 3 --env").arg(variable);
             let ended = run.arg("--rank-lib").arg(pair.ranks.directory()).arg(program("mpi")).arg("hello").succeed();
             assert_eq!(ended.count(said), 3, "{pair:?}: {ended}");
             assert_eq!(ended.count("FAIL"), 0, "{pair:?}: {ended}");
-            // The last process removes the directory, if it has created anything in it.
-            let _ = fs::remove_dir(&sessions);
+            fs::remove_dir(&kept).unwrap();
+            fs::remove_dir(&sessions).unwrap();
             traces.assert_none_left(&ended);
         }
     }
