@@ -205,11 +205,8 @@ impl SharedState {
         })
     }
 
-    /// Wakes the server's thread, unless this is that thread: it sleeps only when nothing is left to do.
+    /// Wakes the server's thread. That thread itself must do so, too: a held callback may run after it has taken the outputs.
     pub fn wake(&self) {
-        if self.is_own_thread() {
-            return;
-        }
         // The counter cannot be full in practice, and then the thread is awake already.
         let _ = self.wake.write(1);
     }

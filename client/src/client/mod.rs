@@ -39,6 +39,8 @@ use crate::{Call, Environment, Event, FirstCommit, Link, Task, singleton};
 use pmix_wire::reply::{FenceReply, StatusReply};
 use pmix_wire::{Deletion, FlowControl, IoDelivery, Notification, Reply, Request, jobinfo};
 
+/// Whether a client of this process has sent a first commit that is not answered.
+static HAS_COMMITTED: AtomicBool = AtomicBool::new(false);
 /// The time limit of the handshake. It is long because a server may be busy with thousands of processes.
 const CONNECT_TIME: Duration = Duration::from_secs(300);
 /// The time limit for the answer to `Finalize`.
@@ -148,6 +150,8 @@ impl Client {
         if let Some(server) = &env.server {
             let _ = connected.inner.server_uri.set(server.to_string());
         }
+        // Others may have values of a client that this process was before.
+        connected.inner.puts.lock().has_sent = HAS_COMMITTED.load(Ordering::Relaxed);
         connected.inner.report_corruption();
         Ok(connected)
     }
@@ -359,7 +363,10 @@ impl Client {
         let payload = Request::encode_commit(inner.link.dialect(), &parts)?;
         drop(parts);
         match inner.link.first_commit().filter(|_| puts.only_new && !puts.has_sent) {
-            Some(first) => first.send(payload)?,
+            Some(first) => {
+                HAS_COMMITTED.store(true, Ordering::Relaxed);
+                first.send(payload)?;
+            }
             None => inner.status_to(payload, None)?,
         }
         puts.committed();

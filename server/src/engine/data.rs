@@ -60,11 +60,11 @@ impl Engine {
             });
         }
         match stored {
+            Ok(()) if tag == TAG_FIRST_COMMIT => self.needs_no_reply(id, tag),
             // A value that was put again is seen by the node's readers once the commit is answered.
             Ok(()) if stale => {
                 self.after_publication([&proc.nspace], move |engine| engine.reply_status(id, tag, Status::SUCCESS));
             }
-            Ok(()) if tag == TAG_FIRST_COMMIT => self.needs_no_reply(id, tag),
             Ok(()) => self.reply_status(id, tag, Status::SUCCESS),
             // Stored values stay: the client may repeat the commit.
             Err(_) => self.refuse(id, tag, len, true),

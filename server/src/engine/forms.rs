@@ -23,8 +23,6 @@ const NODES_MAX: usize = 1 << 16;
 /// The form of this server's contribution to a fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// The released one.
-    Released,
     /// The released one, with the announcement.
     Announcing,
     /// Columns.
@@ -63,11 +61,11 @@ impl Sets {
 impl Engine {
     /// The form of the contribution to a fence of these participants.
     pub(super) fn form_for(&self, signature: &[Proc]) -> Choice {
-        let Some(nodes) = self.node_names(signature) else { return Choice::Released };
-        match self.forms.get(&nodes) {
-            None if nodes.len() <= NODES_MAX => Choice::Announcing,
+        // A server that does not know the nodes, or that has seen another library on one, announces, too. Another one of this library may
+        // know more and send columns. A contribution that announces nothing beside these would be taken for one of another library.
+        match self.node_names(signature).and_then(|nodes| self.forms.get(&nodes)) {
             Some(true) => Choice::Columns,
-            _ => Choice::Released,
+            _ => Choice::Announcing,
         }
     }
 
@@ -103,18 +101,19 @@ impl Engine {
         announced: &[bool],
         origins: &[Option<Proc>],
     ) -> Result<()> {
-        let Some(nodes) = self.node_names(signature) else { return Ok(()) };
         let is_columns = |contribution: &Contribution| contribution.form == Form::Columns;
         let reads = |number: usize| announced[number] || is_columns(&contributions[number]);
         let others: Vec<usize> = (0..contributions.len()).filter(|number| !reads(*number)).collect();
-        let agreed = if others.is_empty() { self.is_each_node_there(&nodes, origins) } else { Some(false) };
         let name =
             |number: usize| origins[number].as_ref().and_then(|Proc { nspace, rank }| self.node_of(nspace, *rank));
         let names: Vec<_> = others.iter().filter_map(|number| name(*number)).map(String::from_utf8_lossy).collect();
         let refused = (!others.is_empty() && contributions.iter().any(is_columns)).then(|| names.join(" "));
-        if let Some(agreed) = agreed.filter(|_| agreed != self.forms.get(&nodes)) {
-            let nodes = nodes.into_iter().map(<[u8]>::to_vec).collect();
-            self.forms.set(nodes, agreed);
+        if let Some(nodes) = self.node_names(signature) {
+            let agreed = if others.is_empty() { self.is_each_node_there(&nodes, origins) } else { Some(false) };
+            if let Some(agreed) = agreed.filter(|_| agreed != self.forms.get(&nodes)) {
+                let nodes = nodes.into_iter().map(<[u8]>::to_vec).collect();
+                self.forms.set(nodes, agreed);
+            }
         }
         let Some(names) = refused else { return Ok(()) };
         self.log(format!(

@@ -54,14 +54,13 @@ impl Engine {
         let mut marks = Marks { of_slurm: false, of_server: false, columns: false };
         let Some(fence) = self.collectives.get(&id).filter(|fence| fence.collect) else { return marks };
         if let Some(state) = whole_namespace(fence).and_then(|nspace| self.nspaces.get_mut(nspace)) {
-            let is_first = *state.first_fence.get_or_insert(id) == id;
-            marks.of_server = is_first && self.config.stock_release.is_some() && state.job.nodes.len() > 1;
+            state.first_fence.get_or_insert(id);
         }
         let choice = self.form_for(&fence.signature);
         marks.of_slurm = self.is_marked(fence);
         // Slurm's mark is a value of the released form.
         marks.columns = choice == Choice::Columns && !marks.of_slurm;
-        marks.of_server |= choice != Choice::Released;
+        marks.of_server = true;
         marks
     }
 
