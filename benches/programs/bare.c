@@ -142,7 +142,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: bare COUNT\n");
         return 64;
     }
-    char directory[] = "/tmp/bare-XXXXXX";
+    /* As programs/host.c has it. */
+    char directory[] = "/dev/shm/pmix-bench-XXXXXX";
     if (mkdtemp(directory) == NULL) {
         fail("mkdtemp");
     }

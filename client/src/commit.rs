@@ -207,9 +207,7 @@ impl Puts {
             self.puts[place].is_new = false;
         }
     }
-}
 
-impl Puts {
     /// Marks all puts as new: the server has refused the first commit.
     pub fn refused(&mut self) {
         self.has_committed = false;

@@ -71,3 +71,4 @@ pub use events::{Event, EventDone, EventHandler, HandlerId};
 pub use get::{Directive, GetFlags, GetOptions, GetRequest, NspaceRef, Receiver};
 pub use link::{FirstCommit, Link, ReplyFn, Task};
 pub use operation::{Done, Operation};
+pub use patience::timer_slack;

@@ -108,8 +108,8 @@ pub trait Link: Send + Sync {
     }
 }
 
-/// A process's first commit to a server of this library: the process does not wait for an answer. Nobody can tell the difference. Until
-/// the server has a process's first commit, each Get of that process's values waits for it.
+/// A process's first commit to a server of this library, which answers it only to refuse it. The process does not wait: until the
+/// server has the first commit, each Get of the process's values waits for it.
 pub trait FirstCommit {
     /// Sends it.
     ///

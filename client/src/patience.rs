@@ -23,17 +23,17 @@ thread_local! {
     static BEFORE: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-/// The timer slack of this many ranks on this many processors, in nanoseconds; none if they need not share one.
-fn slack(ranks: u32, processors: u32) -> Option<u32> {
-    let slack = (POLLING * ranks / processors.max(1)).min(SLACK_MAX);
-    (ranks > processors).then(|| u32::try_from(slack.as_nanos()).unwrap_or(u32::MAX))
+/// How much later than asked this many ranks on this many processors may wake from a sleep; none if they need not share a processor.
+pub fn timer_slack(ranks: u32, processors: u32) -> Option<Duration> {
+    (ranks > processors).then(|| (POLLING * ranks / processors.max(1)).min(SLACK_MAX))
 }
 
 /// Lets the calling thread sleep longer until [`end`], if this many ranks share the node's processors. Returns whether it does.
 pub(crate) fn begin(ranks: u32) -> bool {
     // The processors of the node: a rank that is bound may use one of them.
     let processors = sysconf(SysconfVar::_NPROCESSORS_ONLN).ok().flatten().and_then(|count| u32::try_from(count).ok());
-    let Some(slack) = processors.and_then(|processors| slack(ranks, processors)) else { return false };
+    let slack = processors.and_then(|processors| timer_slack(ranks, processors));
+    let Some(slack) = slack.and_then(|slack| u32::try_from(slack.as_nanos()).ok()) else { return false };
     // Without it the sleeps are as long as before.
     let Ok(before) = prctl::get_timerslack().map(i32::unsigned_abs) else { return false };
     let has_begun = before < slack && BEFORE.get().is_none() && prctl::set_timerslack(slack.into()).is_ok();
@@ -59,9 +59,7 @@ mod tests {
 
     #[test]
     fn ranks_of_a_processor_look_together_as_often_as_one() {
-        assert_eq!(slack(2, 2), None);
-        assert_eq!(slack(4, 2), Some(200_000));
-        assert_eq!(slack(96, 2), Some(4_800_000));
-        assert_eq!(slack(65_536, 2), Some(10_000_000));
+        let micros = |ranks| timer_slack(ranks, 2).map(|slack| slack.as_micros());
+        assert_eq!([2, 4, 96, 65_536].map(micros), [None, Some(200), Some(4_800), Some(10_000)]);
     }
 }

@@ -106,7 +106,11 @@ pub fn json(results: &Results, targets: &[Target]) -> String {
                 Bound::AtLeast(least) => format!("\"at_least\":{least}"),
             };
             let (verdict, (least, most)) = (target.verdict(), spread(target));
-            let is_met = if verdict == Verdict::NotMeasured { "null" } else { if verdict == Verdict::Met { "true" } else { "false" } };
+            let is_met = match verdict {
+                Verdict::NotMeasured => "null",
+                Verdict::Met => "true",
+                Verdict::NotMet | Verdict::Varies => "false",
+            };
             let (figure, least, most) = (number(target.figure), number(least), number(most));
             format!(
                 "{{\"name\":{:?},\"unit\":{:?},\"figure\":{figure},\"least\":{least},\"most\":{most},{bound},\"met\":{is_met},\"varies\":{}}}",

@@ -269,7 +269,7 @@ impl Engine {
 
     /// The modex delta of this server's participants for other nodes, in columns if `marks` allow that, otherwise in the form that all
     /// released servers read; and the number of each namespace's changes that the other servers have with it. Marks are its first values.
-    fn contribution(&self, fence: &Collective, mut marks: Marks) -> Result<(GatherBuf, Vec<(Nspace, u64)>), Status> {
+    fn contribution(&self, fence: &Collective, marks: Marks) -> Result<(GatherBuf, Vec<(Nspace, u64)>), Status> {
         let mut changes = Vec::new();
         for nspace in Self::nspaces_of(&fence.signature) {
             if let Some(state) = self.nspaces.get(&nspace) {
@@ -297,14 +297,13 @@ impl Engine {
                 ranks.push((Rank(first + arrival.proc.rank.0), values));
             }
         }
-        if marks.columns {
-            if let Some(columns) = Contribution::encode_columns(super::EXCHANGE, &ranks, server_mark::LEN)? {
-                return Ok((columns, changes));
-            }
-            marks.of_server = true;
+        if marks.columns
+            && let Some(columns) = Contribution::encode_columns(super::EXCHANGE, &ranks, server_mark::LEN)?
+        {
+            return Ok((columns, changes));
         }
         let marks = marks.values();
-        if !marks.is_empty() && ranks.is_empty() {
+        if ranks.is_empty() {
             let first = fence
                 .arrived
                 .first()

@@ -1,10 +1,10 @@
 //! Which form this server's contributions to fences have: that of released libraries, or that of columns (`docs/modex-format.md`).
 //!
-//! Only servers of this library read columns. A server sends them in a fence if in an earlier one all servers of the same set of nodes have
-//! announced that they read them. The announcement is the value of [`super::server_mark::MARK`] in a contribution in the released form;
-//! a contribution in columns announces the same. So the first exchange of each set of nodes has the released form, and in
+//! Only servers of this library read columns. Each contribution in the released form announces that its server reads them, by the value of
+//! [`super::server_mark::MARK`]; a contribution in columns announces the same. A server sends columns in a fence if in an earlier one all
+//! servers of the same set of nodes have announced. So the first exchange of each set of nodes has the released form, and in
 //! a set with a server of another library all exchanges have. A contribution names its form, so servers need not choose alike:
-//! one that has started anew, or that gave a fence up before its end, announces while others send columns.
+//! one that has started anew, that gave a fence up before its end, or that does not know the nodes sends the released form beside columns.
 //!
 //! Nothing tells a server that another one was replaced since. If a contribution that announces nothing comes beside columns, its
 //! server is of another library and has refused the fence, which it could not read. Then the servers of this library refuse it as well, so
@@ -19,15 +19,6 @@ use super::Engine;
 /// the released form.
 const SETS_MAX: usize = 64;
 const NODES_MAX: usize = 1 << 16;
-
-/// The form of this server's contribution to a fence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Choice {
-    /// The released one, with the announcement.
-    Announcing,
-    /// Columns.
-    Columns,
-}
 
 /// The sets of nodes that have had an exchange, and whether all their servers have announced; the oldest is the first.
 #[derive(Default)]
@@ -59,14 +50,9 @@ impl Sets {
 }
 
 impl Engine {
-    /// The form of the contribution to a fence of these participants.
-    pub(super) fn form_for(&self, signature: &[Proc]) -> Choice {
-        // A server that does not know the nodes, or that has seen another library on one, announces, too. Another one of this library may
-        // know more and send columns. A contribution that announces nothing beside these would be taken for one of another library.
-        match self.node_names(signature).and_then(|nodes| self.forms.get(&nodes)) {
-            Some(true) => Choice::Columns,
-            _ => Choice::Announcing,
-        }
+    /// Whether the contribution to a fence of these participants may be in columns.
+    pub(super) fn sends_columns(&self, signature: &[Proc]) -> bool {
+        self.node_names(signature).and_then(|nodes| self.forms.get(&nodes)) == Some(true)
     }
 
     /// The names of the nodes on which these processes run, sorted. `None` if they are not known, or if it is one.

@@ -1,12 +1,11 @@
 //! The marks that contributions to fences carry: by one of them servers of this library know each other.
 //!
-//! Each of our servers marks its contribution to the first exchange of a set of nodes. The mark announces that it reads contributions in
-//! columns (`super::forms`).
+//! Each contribution of ours to a collecting fence that is in the form of released libraries begins with the mark. It announces that the
+//! server reads contributions in columns (`super::forms`).
 //!
 //! It serves another purpose in a PRRTE job. A daemon that the variables of `docs/openmpi.md` did not reach serves its host by the stock
-//! library, and its ranks run without shared memory; nothing fails. Daemons of PRRTE can only have this library together with the stock
-//! one, so such servers mark the first fence of the whole namespace that collects data in any case, and a contribution
-//! without the mark beside one with it is the stock library's. All servers see the same contributions. Of ours, the
+//! library, and its ranks run without shared memory; nothing fails. In the first fence of the whole namespace that collects data, a
+//! contribution without the mark beside one with it is the stock library's. All servers see the same contributions. Of ours, the
 //! gateway and the one with the lowest rank log the hosts, each once: daemons of other hosts than the gateway's mostly have no stderr.
 //! A contribution without values, as of ranks that have put nothing, tells nothing about its host.
 
@@ -14,7 +13,6 @@ use pmix_dstore::model::{Key, Nspace, Proc, Rank, Value, keys};
 use pmix_wire::blob::{Contribution, Form};
 
 use super::collective::{Collective, Kind};
-use super::forms::Choice;
 use super::{Engine, slurm};
 
 /// The key of the mark. Servers of other libraries store it as a value of one of the sender's ranks; as [`super::slurm::MARK`], it
@@ -26,23 +24,20 @@ pub(super) const ANNOUNCEMENT: Value = Value::Uint8(1);
 /// About what it takes in a contribution.
 pub(super) const LEN: usize = MARK.len() + 6;
 
-/// What a contribution has beside values.
+/// What a contribution to a collecting fence has beside values.
 #[derive(Clone, Copy)]
 pub(super) struct Marks {
     /// Slurm's mark.
     pub of_slurm: bool,
-    /// The server's mark.
-    pub of_server: bool,
     /// It may be in columns, which need no mark.
     pub columns: bool,
 }
 
 impl Marks {
-    /// The values by which a contribution in the released form has them, in their order.
+    /// The first values of a contribution in the released form, in their order.
     pub fn values(self) -> Vec<(Key, Value)> {
         let slurm = self.of_slurm.then(|| (Key::from(slurm::MARK), Value::Bool(true)));
-        let server = self.of_server.then(|| (Key::from(MARK), ANNOUNCEMENT));
-        slurm.into_iter().chain(server).collect()
+        slurm.into_iter().chain([(Key::from(MARK), ANNOUNCEMENT)]).collect()
     }
 }
 
@@ -51,17 +46,14 @@ impl Engine {
     /// is the first at the host: fences of the same participants go there in the same order on all nodes, and what the ranks of a
     /// node give up before that, they begin again.
     pub(super) fn marks_for(&mut self, id: u64) -> Marks {
-        let mut marks = Marks { of_slurm: false, of_server: false, columns: false };
-        let Some(fence) = self.collectives.get(&id).filter(|fence| fence.collect) else { return marks };
+        let none = Marks { of_slurm: false, columns: false };
+        let Some(fence) = self.collectives.get(&id).filter(|fence| fence.collect) else { return none };
         if let Some(state) = whole_namespace(fence).and_then(|nspace| self.nspaces.get_mut(nspace)) {
             state.first_fence.get_or_insert(id);
         }
-        let choice = self.form_for(&fence.signature);
-        marks.of_slurm = self.is_marked(fence);
+        let of_slurm = self.is_marked(fence);
         // Slurm's mark is a value of the released form.
-        marks.columns = choice == Choice::Columns && !marks.of_slurm;
-        marks.of_server = true;
-        marks
+        Marks { of_slurm, columns: !of_slurm && self.sends_columns(&fence.signature) }
     }
 
     /// Removes the marks from the contributions of a fence, and logs the hosts whose servers have another library if it is a namespace's

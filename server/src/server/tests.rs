@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crossbeam::channel::{Sender, unbounded};
 use nix::unistd::{getegid, geteuid};
-use pmix_client::Event;
+use pmix_client::{Event, Returned};
 use pmix_dstore::codec::{BufferType, Dialect, Module};
 use pmix_dstore::model::{App, Bytes, Key, Nspace, Pdata, Rank, Value, keys};
 use pmix_wire::{Header, Hello, PeerKind, Request, Version};
@@ -225,6 +225,22 @@ fn callbacks_come_when_the_call_that_they_are_of_has_returned() {
     drop(outer);
     heard.recv().unwrap();
     assert_eq!(ending.join().unwrap(), Status::SUCCESS);
+}
+
+#[test]
+fn what_a_held_callback_asks_for_is_done_without_another_event() {
+    let server = Server::init(Arc::new(Silent), &[]).unwrap();
+    let (sender, receiver) = unbounded();
+    let call = Call::begin();
+    let returned = Returned::of_this_call().expect("inside a call");
+    let (shared, asked) = (Arc::clone(server.shared()), Arc::clone(server.shared()));
+    let ask = move || asked.feed(|engine| engine.defer(Box::new(move || sender.send(()).unwrap())));
+    // On this thread the call would count as over.
+    thread::spawn(move || shared.after(returned, Box::new(ask))).join().unwrap();
+    assert!(receiver.is_empty(), "the call has not returned");
+    drop(call);
+    assert_eq!(receiver.recv_timeout(Duration::from_secs(60)), Ok(()));
+    server.finalize();
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use std::ffi::CString;
 use std::fmt::Write;
-use std::time::Duration;
 
 use nix::unistd::{Pid, getpid};
 use pmix_dstore::model::Status;
@@ -69,16 +68,6 @@ impl Binding {
     /// Whether this many ranks are more than the node has processing units.
     pub fn is_oversubscribed(&self, ranks: u32) -> bool {
         ranks > self.slots
-    }
-
-    /// How much later than asked this many ranks may wake from a sleep; none if they need not share a processor.
-    ///
-    /// MPI libraries wait for a fence in short sleeps. Open MPI looks every 0.1 ms, and 48 ranks of a processor that wait so take all of
-    /// it from those that are still starting. With this slack all ranks of a processor together wake as often as one of them alone did.
-    pub fn timer_slack(&self, ranks: u32) -> Option<Duration> {
-        const POLLING: Duration = Duration::from_micros(100);
-        const SLACK_MAX: Duration = Duration::from_millis(10);
-        self.is_oversubscribed(ranks).then(|| (POLLING * ranks / self.slots.max(1)).min(SLACK_MAX))
     }
 
     fn core(&self, rank: u32) -> Option<&Set> {

@@ -182,7 +182,8 @@ impl Supervisor<'_> {
     /// because the watchdog itself is bound as each of them.
     fn start(&mut self, binding: &Binding) -> Result<(), String> {
         ranks::allow_descriptors(self.args.ranks);
-        if let Some(slack) = binding.timer_slack(self.args.ranks) {
+        // MPI libraries wait for a fence in short sleeps.
+        if let Some(slack) = pmix_client::timer_slack(self.args.ranks, binding.slots()) {
             self.watchdog.set_timer_slack(slack)?;
         }
         let ahead_max = if binding.is_bound() { 0 } else { STARTS_AHEAD };

@@ -47,8 +47,9 @@ const DIFFERENT: u64 = 2;
 /// Bits of a segment's number that hold its kind.
 const KIND_BITS: u32 = 2;
 
-/// What each rank and each value weighs beside its bytes, for [`Allowance`].
-const ITEM_WEIGHT: u64 = 16;
+/// What each rank and each value weighs beside its bytes, for [`Allowance`]: about the memory that a rank's first value takes, since
+/// vectors begin with room for four.
+const ITEM_WEIGHT: u64 = 256;
 /// Limit of the weight of what is read for each byte of the contribution.
 const WEIGHT_PER_BYTE: u64 = 4096;
 /// Limit of the weight of what is read beyond the bytes of the contribution.

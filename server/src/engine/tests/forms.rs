@@ -136,6 +136,20 @@ fn the_first_exchange_of_a_set_of_nodes_has_the_released_form_and_later_ones_col
 }
 
 #[test]
+fn a_server_that_knows_less_than_the_others_is_not_taken_for_one_of_another_library() {
+    let mut benches = servers(4);
+    assert_eq!(round(&mut benches, &everybody(), 0), [ANNOUNCES; 4]);
+    // One has seen something else on these nodes, another one knows nothing of them.
+    let mut nodes: Vec<Vec<u8>> = NODES[..4].iter().map(|name| name.as_bytes().to_vec()).collect();
+    nodes.sort();
+    benches[0].engine.forms.set(nodes, false);
+    benches[1].engine.forms = Default::default();
+    assert_eq!(round(&mut benches, &everybody(), 1), [ANNOUNCES, ANNOUNCES, COLUMNS, COLUMNS]);
+    assert_eq!(round(&mut benches, &everybody(), 2), [COLUMNS; 4]);
+    assert!(benches.iter().all(|bench| bench.log.is_empty()));
+}
+
+#[test]
 fn with_a_server_of_another_library_among_four_all_exchanges_have_the_released_form() {
     let mut benches = servers(4);
     for number in 0..4 {
