@@ -11,7 +11,8 @@
 #   make test-openmpi5 ROOT=DIR   ranks and daemons of Open MPI 5 in another Debian release, whose root DIR is or becomes; RELEASE=sid has 6
 #   make test-in-root ROOT=DIR    the tests under Slurm, or TESTS="slurm slurm_fence", inside the root of another Debian release
 #   make bench                what calls, wire-up, fences and large jobs cost beside the stock library, and the targets, as text, JSON and a
-#                             plot in target/bench; BENCH_ARGS="--rounds 9 --full"
+#                             plot in target/bench; BENCH_ARGS="--rounds 9 --full"; with ROOT=DIR, and RELEASE=sid, beside the stock library
+#                             of another Debian release
 #   make bench-engine         what the store costs without the C interface: building, attaching, looking up, maps (criterion)
 #   make bench-latency        a small Get over TCP while the server stores and publishes a fence of 256 MiB
 #   make bench-wireup         whole MPI jobs beside the stock library, pmixrun and a floor: start, memory, processor time;
@@ -117,9 +118,12 @@ test-in-root: deps-test build
 	$(call tested,$(inside) $(CARGO) test -p pmix-tests --no-fail-fast \
 	    $(foreach test,$(or $(TESTS),slurm slurm_sites slurm_fence),--test $(test)) -- --test-threads=2)
 
+# Beside the stock library of the Debian release in the directory ROOT, where it is named.
 .PHONY: bench
 bench: deps-test build
-	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) bench -p pmix-benches --bench pmix -- --out $(abspath $(target))/bench $(BENCH_ARGS)
+	$(if $(ROOT),tests/openmpi5/root.sh $(ROOT) $(or $(RELEASE),trixie) pkg-config libpmix-dev g++)
+	PMIX_TEST_RELEASE=$(abspath $(release)) $(if $(ROOT),$(inside)) $(CARGO) bench -p pmix-benches --bench pmix -- \
+	    --out $(abspath $(target))/bench$(if $(ROOT),-$(notdir $(ROOT))) $(BENCH_ARGS)
 
 .PHONY: bench-engine
 bench-engine:

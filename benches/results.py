@@ -6,7 +6,8 @@
     benches/results.py --take DIR       copies DIR/bench.json, which `make bench` wrote, or DIR/jobs.json or DIR/wireup.json, which
                                         `make bench-wireup` wrote, to benches/results with date, commit and machine, then rewrites
                                         the blocks; --note TEXT says what else ran on the machine. Rows of several DIRs of one of
-                                        these files, measured in pieces, become one
+                                        these files, measured in pieces, become one. target/bench-NAME, which `make bench
+                                        ROOT=.../NAME` wrote, becomes bench-NAME.json
 
 A block begins with `<!-- results: NAME -->` and ends with `<!-- /results -->`. Nothing in between is written by hand.
 """
@@ -114,10 +115,42 @@ def run(begin, document):
 class Bench:
     """The results of `make bench`."""
 
+    # Sections and rows of other tables: those beside newer stock libraries, and those beside an earlier version of ours.
+    BESIDE = [
+        ("wire-up, net of fork and exec", "CPU time of a rank"),
+        ("first fence done", ""),
+        ("all peers' keys", ""),
+        ("memory of a rank", ""),
+        ("collecting fence", "32 MiB"),
+        ("server", ""),
+        ("large job", "65,536 ranks: "),
+    ]
+    BEFORE = ["one call", *PROCESSES]
+
     def __init__(self, document):
         self.document = document
         self.results = document["results"]
         self.rows = {(row["section"], row["name"]): row for row in self.results["rows"]}
+        # The same beside newer stock libraries.
+        paths = sorted(DIRECTORY.glob("bench-*.json")) if self.is_own() else []
+        self.newer = sorted((Bench(json.loads(path.read_text())) for path in paths), key=Bench.stock)
+
+    def stock(self):
+        """The release of the stock library."""
+        return self.results["stock"]
+
+    def is_own(self):
+        """Whether the stock library is this machine's."""
+        return self.document["root"] is None
+
+    def spread(self, row, who):
+        """The median with the least and the largest of the rounds."""
+        figures = row["figures"].get(who, {})
+        if figures.get("median") is None:
+            return ""
+        if figures["least"] == figures["most"]:
+            return shown(figures["median"])
+        return "{} ({} to {})".format(*(shown(figures[name]) for name in ("median", "least", "most")))
 
     def section(self, name):
         return [row for row in self.results["rows"] if row["section"] == name]
@@ -137,7 +170,7 @@ class Bench:
         return self.rows[section, name]
 
     def block_readme(self):
-        lines = ["| | stock 4.2.2 | pmix-dstore | stock / ours |", "|---|---|---|---|"]
+        lines = [f"| | stock {self.stock()} | pmix-dstore | stock / ours |", "|---|---|---|---|"]
         for section, name, label, unit, divisor in README:
             row = self.find(section, name)
             stock, ours = (self.median(row, who) / divisor for who in ("stock", "ours"))
@@ -148,8 +181,8 @@ class Bench:
         document = self.document
         met = sum(1 for target in self.results["targets"] if target["met"])
         return [
-            run(f"Run of {document['date']}, library of {document['commit']}", document),
-            f"{met} of {len(self.results['targets'])} targets are met.",
+            run(f"Run of {document['date']}, library of {document['commit']}, stock library {self.stock()}", document),
+            f"Medians with the least and the most of the rounds. {met} of {len(self.results['targets'])} targets are met.",
         ]
 
     def block_machine(self):
@@ -163,17 +196,16 @@ class Bench:
                  "|---|---|---|---|---|---|---|---|"]
         for row in self.section("one call"):
             name = row["name"]
-            ours = self.median(row, "ours")
             p99, limit, threads = (self.median(self.find(section, name), "ours") for section in (
                 "one call, p99", "one call / its limit", "throughput of two threads / one"))
-            cells = [name, CALLS.get(name, ""), shown(self.median(row, "stock")), shown(ours), shown(self.ratio(row)),
+            cells = [name, CALLS.get(name, ""), self.spread(row, "stock"), self.spread(row, "ours"), shown(self.ratio(row)),
                      shown(p99), shown(limit), shown(threads)]
             lines.append(f"| {' | '.join(cells)} |")
         limits = "cold call / cold limit, 1,048,576 ranks"
         for row in self.section("cold call, 1,048,576 ranks"):
             name = row["name"]
             limit = self.median(self.find(limits, name), "ours")
-            lines.append(f"| {name} | {CALLS.get(name, '')} | | {shown(self.median(row, 'ours'))} | | | {shown(limit)} | |")
+            lines.append(f"| {name} | {CALLS.get(name, '')} | | {self.spread(row, 'ours')} | | | {shown(limit)} | |")
         return lines
 
     def block_processes(self):
@@ -181,9 +213,43 @@ class Bench:
         for section in PROCESSES:
             for number, row in enumerate(self.section(section)):
                 cells = ["" if number else section, row["name"], row["unit"],
-                         shown(self.median(row, "stock")), shown(self.median(row, "ours")), shown(self.ratio(row))]
+                         self.spread(row, "stock"), self.spread(row, "ours"), shown(self.ratio(row))]
                 lines.append(f"| {' | '.join(cells)} |")
         return lines
+
+    def block_releases(self):
+        """How many times the figures of newer stock libraries are ours, each beside it in one run."""
+        runs = [self, *self.newer]
+        titles = [f"{one.stock()}, {title}" for one in runs for title in ("stock", "/ ours")]
+        lines = [f"| | | unit | {' | '.join(titles)} |", "|" + "---|" * (3 + len(titles))]
+        chosen = [row for row in self.results["rows"] if row["section"] == "one call"]
+        chosen += [row for section, part in self.BESIDE for row in self.section(section) if part in row["name"]]
+        before = None
+        for row in chosen:
+            cells = ["" if row["section"] == before else row["section"], row["name"], row["unit"]]
+            before = row["section"]
+            for one in runs:
+                other = one.rows.get((row["section"], row["name"]))
+                cells += [shown(one.median(other, "stock")), shown(one.ratio(other))] if other else ["", ""]
+            lines.append(f"| {' | '.join(cells)} |")
+        lines += ["", *(run(f"Beside {one.stock()}: run of {one.document['date']}, library of {one.document['commit']}", one.document)
+                        for one in self.newer)]
+        return lines
+
+    def block_before(self):
+        """An earlier version of ours beside this one, which took turns with it."""
+        names = {name for row in self.results["rows"] for name in row["figures"]} - {"stock", "ours"}
+        lines = []
+        for name in sorted(names):
+            lines += ["", f"| | | unit | {name} | now | {name} / now |", "|---|---|---|---|---|---|"]
+            for section in self.BEFORE:
+                rows = [row for row in self.section(section) if self.median(row, name) is not None]
+                for number, row in enumerate(rows):
+                    was, now = self.median(row, name), self.median(row, "ours")
+                    ratio = shown(was / now) if was > 0 and now and now > 0 else ""
+                    cells = ["" if number else section, row["name"], row["unit"], self.spread(row, name), self.spread(row, "ours"), ratio]
+                    lines.append(f"| {' | '.join(cells)} |")
+        return lines[1:]
 
     def block_targets(self):
         """What is not met: the figure, with its spread where that lies on both sides of the bound."""
@@ -330,8 +396,13 @@ def take(directories, note):
         "note": note,
         "results": results,
     }
+    name = source.name
+    if name == "bench.json":
+        # `make bench` names its directory after the root in which it ran.
+        document["root"] = source.parent.name.partition("-")[2] or None
+        name = f"{source.parent.name if document['root'] else 'bench'}.json"
     DIRECTORY.mkdir(exist_ok=True)
-    (DIRECTORY / source.name).write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    (DIRECTORY / name).write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
 
 SOURCES = {"bench.json": Bench, "jobs.json": Jobs, "wireup.json": Wireup}

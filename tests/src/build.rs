@@ -329,6 +329,11 @@ pub(crate) fn link(to: &Path, at: &Path) {
     linked.unwrap_or_else(|error| panic!("{}: {error}", at.display()));
 }
 
+/// The release of the stock library.
+pub fn stock_release() -> String {
+    succeed(Command::new("pkg-config").args(["--modversion", "pmix"])).trim().to_owned()
+}
+
 /// A variable of the stock library's package.
 fn stock_variable(name: &str) -> PathBuf {
     let output = succeed(Command::new("pkg-config").arg(format!("--variable={name}")).arg("pmix"));

@@ -43,7 +43,7 @@ mod waiting;
 pub use beside::{beside_host, beside_host_with};
 pub use build::{
     Library, PLACEMENTS, Profile, benchmark_program, example, floor_library, plugin, pmixrun, program, program_with,
-    repository,
+    repository, stock_release,
 };
 pub use cluster::{Cluster, Down, ROOT, USERS};
 pub use left_out::{left_out, note};

@@ -1,13 +1,12 @@
 //! The main benchmark: cost of calls, of wire-up, fences and large jobs beside the stock library, the limits of the machine, and the
 //! targets.
 //!
-//! `make bench`, or `cargo bench -p pmix-benches --bench pmix -- [--rounds N] [--peer DIR]... [--full] [--out DIR]`. Its output is
+//! `make bench`, or `cargo bench -p pmix-benches --bench pmix -- [--rounds N] [--peer NAME=DIR]... [--full] [--out DIR]`. Its output is
 //! also written to `bench.txt` in the directory, the same as JSON to `bench.json`, and a plot of the calls to `bench.svg`.
 //! Each round runs the same programs (`benches/programs`) with each library in turn, on the server's and the clients' side. Calls of
 //! nanoseconds alternate between the libraries in turns of a millisecond. Figures are medians over the rounds; ratios are taken
-//! within a round. `--peer` adds a directory with another release's
-//! `libpmix.so` and `libpmix.so.2`; what is an earlier version of ours takes as many turns as ours. `--full` runs the jobs of 1,048,576
-//! ranks with the stock library, too, which takes 10 GiB of memory.
+//! within a round. `--peer` adds the `libpmix.so` and `libpmix.so.2` of a directory under a name; an earlier version of ours takes
+//! as many turns as ours. `--full` runs the jobs of 1,048,576 ranks with the stock library, too, which takes 10 GiB of memory.
 //!
 //! Cargo does not pass `--bench` in a test run. Then everything runs with small sizes, and each row must have its
 //! figures.
@@ -23,7 +22,7 @@ use std::path::PathBuf;
 use std::{env, fs};
 
 use nix::unistd::geteuid;
-use pmix_tests::Library;
+use pmix_tests::{Library, stock_release};
 
 use measure::{FULL, SMALL, Sizes};
 use results::{Contender, Results};
@@ -33,7 +32,8 @@ type Failure = Box<dyn Error>;
 
 struct Options {
     rounds: usize,
-    peers: Vec<PathBuf>,
+    /// Names and directories of other libraries.
+    peers: Vec<(String, PathBuf)>,
     is_full: bool,
     out: Option<PathBuf>,
     is_small: bool,
@@ -56,7 +56,11 @@ impl Options {
             let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
             match arg.as_str() {
                 "--rounds" => options.rounds = value()?.parse()?,
-                "--peer" => options.peers.push(value()?.into()),
+                "--peer" => {
+                    let peer = value()?;
+                    let (name, directory) = peer.split_once('=').ok_or("--peer needs NAME=DIR")?;
+                    options.peers.push((name.to_owned(), directory.into()));
+                }
                 "--full" => options.is_full = true,
                 "--out" => options.out = Some(value()?.into()),
                 "--bench" => {}
@@ -76,8 +80,8 @@ fn main() -> Result<(), Failure> {
         Contender::new("stock".into(), Library::Stock.directory(), false)?,
         Contender::new("ours".into(), Library::ours().directory(), true)?,
     ];
-    for peer in &options.peers {
-        contenders.push(Contender::new(peer.display().to_string(), peer.clone(), false)?);
+    for (name, directory) in &options.peers {
+        contenders.push(Contender::new(name.clone(), directory.clone(), false)?);
     }
     measure::warm_up(&contenders)?;
     let mut results = Results::new(contenders);
@@ -102,7 +106,7 @@ fn main() -> Result<(), Failure> {
     let targets = targets::targets(&results, options.sizes());
     let text = report::text(&results, &targets, options.rounds);
     let files = [
-        ("bench.json", report::json(&results, &targets)),
+        ("bench.json", report::json(&results, &targets, &stock_release())),
         ("bench.svg", report::plot(&results)),
         ("bench.txt", text.clone()),
     ];

@@ -38,7 +38,7 @@ pub fn text(results: &Results, targets: &[Target], rounds: usize) -> String {
             Verdict::NotMet => "not met".to_owned(),
             Verdict::NotMeasured => "not measured".to_owned(),
             Verdict::Varies => {
-                let (least, most) = spread(target);
+                let (least, most) = spread(&target.rounds);
                 format!("varies: {} to {}", shown(least), shown(most))
             }
         };
@@ -52,8 +52,8 @@ pub fn text(results: &Results, targets: &[Target], rounds: usize) -> String {
 }
 
 /// The least and the largest figure of the rounds.
-fn spread(target: &Target) -> (f64, f64) {
-    let all = || target.rounds.iter().copied();
+fn spread(rounds: &[f64]) -> (f64, f64) {
+    let all = || rounds.iter().copied();
     (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max))
 }
 
@@ -72,7 +72,8 @@ fn shown(figure: f64) -> String {
     format!("{figure:.digits$}")
 }
 
-pub fn json(results: &Results, targets: &[Target]) -> String {
+/// All of it as JSON. `stock` is the release of the stock library.
+pub fn json(results: &Results, targets: &[Target], stock: &str) -> String {
     let number = |figure: f64| if figure.is_finite() { format!("{figure:.4}") } else { "null".into() };
     let limits: Vec<_> =
         results.limits.iter().map(|(name, ..)| format!("{name:?}:{}", number(results.limit(name)))).collect();
@@ -85,8 +86,12 @@ pub fn json(results: &Results, targets: &[Target]) -> String {
                 .iter()
                 .enumerate()
                 .map(|(which, contender)| {
-                    let (median, ratio) = (number(row.median(which)), number(row.ratio(which)));
-                    format!("{:?}:{{\"median\":{median},\"stock_ratio\":{ratio}}}", contender.name)
+                    let (least, most) = spread(&row.figures[which]);
+                    let [median, ratio, least, most] = [row.median(which), row.ratio(which), least, most].map(number);
+                    format!(
+                        "{:?}:{{\"median\":{median},\"least\":{least},\"most\":{most},\"stock_ratio\":{ratio}}}",
+                        contender.name
+                    )
                 })
                 .collect();
             format!(
@@ -105,7 +110,7 @@ pub fn json(results: &Results, targets: &[Target]) -> String {
                 Bound::AtMost(most) => format!("\"at_most\":{most}"),
                 Bound::AtLeast(least) => format!("\"at_least\":{least}"),
             };
-            let (verdict, (least, most)) = (target.verdict(), spread(target));
+            let (verdict, (least, most)) = (target.verdict(), spread(&target.rounds));
             let is_met = match verdict {
                 Verdict::NotMeasured => "null",
                 Verdict::Met => "true",
@@ -120,7 +125,12 @@ pub fn json(results: &Results, targets: &[Target]) -> String {
             )
         })
         .collect();
-    format!("{{\"limits\":{{{}}},\"rows\":[{}],\"targets\":[{}]}}", limits.join(","), rows.join(","), targets.join(","))
+    format!(
+        "{{\"stock\":{stock:?},\"limits\":{{{}}},\"rows\":[{}],\"targets\":[{}]}}",
+        limits.join(","),
+        rows.join(","),
+        targets.join(",")
+    )
 }
 
 /// A bar plot of the calls on a logarithmic scale: the stock library, ours, and the lower bound of a lookup and a copy.
