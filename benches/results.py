@@ -290,23 +290,25 @@ class Wireup:
         return list(dict.fromkeys(key[number] for key in self.rows))
 
     def cells(self, launcher, ranks, figure):
-        """The medians of the stock library and of ours, and how many times one is the other."""
+        """The medians of the stock library and of ours, how many times one is the other, and pmixrun's median."""
         stock, ours = (self.rows[launcher, ranks, who, who]["figures"].get(figure) for who in ("stock", "ours"))
         if stock is None or ours is None:
             return None
         ratios = [shown(ours[name]) for name in ("stock_ratio", "stock_ratio_p10", "stock_ratio_p90")]
-        return [shown(stock["median"]), shown(ours["median"]), "{} ({} to {})".format(*ratios)]
+        pmixrun = self.rows.get((f"{launcher}, pmixrun", ranks, "ours", "ours"), {"figures": {}})["figures"].get(figure)
+        return [shown(stock["median"]), shown(ours["median"]), "{} ({} to {})".format(*ratios),
+                shown(pmixrun["median"]) if pmixrun else ""]
 
     def block_wireup(self):
-        launchers = self.keys(0)
-        titles = [f"{launcher}: {title}" for launcher in launchers for title in ("stock", "ours", "stock / ours")]
+        launchers = [launcher for launcher in self.keys(0) if not launcher.endswith(", pmixrun")]
+        titles = [f"{launcher}: {title}" for launcher in launchers for title in ("stock", "ours", "stock / ours", "`pmixrun`")]
         lines = [f"| | ranks | {' | '.join(titles)} |", "|" + "---|" * (2 + len(titles))]
         for figure, label in self.FIGURES.items():
             for ranks in self.keys(1):
                 cells = [self.cells(launcher, ranks, figure) for launcher in launchers]
                 if any(cells):
                     shown_ranks = "1 (`true`)" if ranks == "true" else ranks
-                    flat = [cell for three in cells for cell in three or [""] * 3]
+                    flat = [cell for four in cells for cell in four or [""] * 4]
                     lines.append(f"| {label} | {shown_ranks} | {' | '.join(flat)} |")
                     label = ""
         lines += ["", self.rounds()]
@@ -341,7 +343,9 @@ class Jobs:
         "`pmixrun`": (", pmixrun", "ours"),
         "floor": (", floor", "none"),
     }
-    TITLES = [*COLUMNS, "stock / ours", "stock / `pmixrun`", "ours / `pmixrun`", "above the floor: `pmixrun` / stock"]
+    # Launchers that a run need not have.
+    ALSO = {"srun, ours": ("srun on a node", "ours"), "hydra": ("hydra", "none")}
+    TITLES = [*COLUMNS, *ALSO, "stock / ours", "stock / `pmixrun`", "ours / `pmixrun`", "above the floor: `pmixrun` / stock"]
 
     def __init__(self, document):
         self.document = document
@@ -354,7 +358,9 @@ class Jobs:
         """Medians with quartiles, then ratios."""
         stock, ours, pmixrun, floor = (self.rows[*column, ranks][figure] for column in self.COLUMNS.values())
         spread = "{} ({} to {})".format
-        medians = [spread(*(shown(of[name]) for name in ("median", "p25", "p75"))) for of in (stock, ours, pmixrun, floor)]
+        also = [self.rows.get((*column, ranks), {}).get(figure) for column in self.ALSO.values()]
+        medians = [spread(*(shown(of[name]) for name in ("median", "p25", "p75"))) if of else ""
+                   for of in (stock, ours, pmixrun, floor, *also)]
         ratios = [spread(*(shown(of[f"{name}{part}"]) for part in ("", "_p25", "_p75")))
                   for of, name in ((ours, "stock_ratio"), (pmixrun, "stock_ratio"), (pmixrun, "ours_ratio"), (pmixrun, "above_floor"))]
         return medians + ratios

@@ -23,6 +23,8 @@ const REGISTERED: &str = "_handle_node_reg_resp:";
 
 /// The command that a cluster runs during its life: it prints the directory of its files and waits. At the end of its input
 /// it fails, and `cluster.sh` shows the daemons' logs.
+/// What each srun is told.
+const STEP: &str = "--quiet --mpi=pmix";
 const WAIT: &str = r#"echo "${SLURM_CONF%/*}"; read -r _"#;
 
 /// A private Slurm of the test (`tests/slurm/cluster.sh`), with a host `login` and the nodes `n0`, `n1` ...
@@ -162,7 +164,13 @@ impl Cluster {
     /// different servers do not run at the same time.
     pub fn srun(&self, pair: Pair, user: u32, layout: &str) -> Run {
         self.serve(pair.server);
-        self.command(user, "srun", pair.ranks).args("--quiet --mpi=pmix").args(layout)
+        self.command(user, "srun", pair.ranks).args(STEP).args(layout)
+    }
+
+    /// As [`Cluster::srun`], where `starter` starts srun, for example a program that measures time.
+    pub fn srun_by(&self, starter: impl AsRef<Path>, pair: Pair, user: u32, layout: &str) -> Run {
+        self.serve(pair.server);
+        self.command(user, starter, pair.ranks).arg("srun").args(STEP).args(layout)
     }
 
     /// As [`Cluster::srun`], for the program `mpi` with `args`.

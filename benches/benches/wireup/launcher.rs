@@ -35,6 +35,9 @@ pub const FIGURES: [(&str, &str); 6] = [
     ("own memory of the daemon", "MiB"),
 ];
 
+/// Of them, the one that the stopwatch cannot see under Slurm.
+const PROCESSOR_TIME: usize = 3;
+
 /// The figures of one job, in this order; NaN where a launcher or a job has none.
 pub type Figures = [f64; FIGURES.len()];
 
@@ -75,6 +78,8 @@ pub enum Launcher<'a> {
         release: String,
         root: Option<Root>,
     },
+    /// MPICH's launcher, for processes without PMIx.
+    Hydra,
     /// No launcher and no PMIx: `benches/programs/floor.c`.
     Floor {
         release: String,
@@ -87,7 +92,9 @@ impl fmt::Display for Launcher<'_> {
         match self {
             Launcher::Own { release } => write!(f, "Open MPI {release}"),
             Launcher::Root(root) => write!(f, "Open MPI {}", root.release()),
+            Launcher::Slurm { nodes: 1, .. } => f.write_str("srun on a node"),
             Launcher::Slurm { nodes, .. } => write!(f, "srun on {nodes} nodes"),
+            Launcher::Hydra => f.write_str("hydra"),
             Launcher::Pmixrun { release, .. } => write!(f, "Open MPI {release}, pmixrun"),
             Launcher::Floor { release, .. } => write!(f, "Open MPI {release}, floor"),
         }
@@ -125,15 +132,24 @@ impl Launcher<'_> {
         matches!(self, Launcher::Floor { .. })
     }
 
+    /// Whether it can start the job.
+    pub fn starts(&self, job: Job) -> bool {
+        matches!((self, job), (_, Job::True(_))) || !matches!(self, Launcher::Hydra)
+    }
+
     /// The libraries of server and ranks, as results name them.
     pub fn libraries(&self, pair: Pair) -> [&'static str; 2] {
         let name = |library: Library| if library.is_ours() { "ours" } else { "stock" };
-        if self.is_floor() { ["none", "none"] } else { [name(pair.server), name(pair.ranks)] }
+        if matches!(self, Launcher::Floor { .. } | Launcher::Hydra) {
+            ["none", "none"]
+        } else {
+            [name(pair.server), name(pair.ranks)]
+        }
     }
 
     /// Whether a rank's parent is the daemon with its server.
     fn is_parent(&self) -> bool {
-        !matches!(self, Launcher::Pmixrun { .. } | Launcher::Floor { .. })
+        !matches!(self, Launcher::Pmixrun { .. } | Launcher::Hydra | Launcher::Floor { .. })
     }
 
     /// The figures of one job, or none if it fails or hangs, which it reports.
@@ -148,7 +164,14 @@ impl Launcher<'_> {
             let _ = kill(Pid::from_raw(process as i32), Signal::SIGKILL);
         }
         match outcome {
-            Ok(ended) if ended.code() == 0 => read(&ended, job, started.as_nanos() as f64, self.is_parent()).map(Some),
+            Ok(ended) if ended.code() == 0 => {
+                let mut figures = read(&ended, job, started.as_nanos() as f64, self.is_parent())?;
+                // srun's processes are slurmd's children.
+                if let Launcher::Slurm { .. } = self {
+                    figures[PROCESSOR_TIME] = f64::NAN;
+                }
+                Ok(Some(figures))
+            }
             Ok(ended) => {
                 eprintln!("{self}, {job} ranks, {pair}: {ended}");
                 Ok(None)
@@ -176,7 +199,8 @@ impl Launcher<'_> {
             }
             Launcher::Slurm { cluster, nodes } => {
                 // In Debian's Slurm the other kind of fence does not wait for other nodes.
-                let run = cluster.srun(pair, USERS[0], &format!("-N {nodes} -n {size}"));
+                let layout = format!("-N {nodes} -n {size}");
+                let run = cluster.srun_by(program("stopwatch"), pair, USERS[0], &layout);
                 (run.env("SLURM_PMIX_FENCE", "ring"), program("wireup"))
             }
             Launcher::Pmixrun { root: None, .. } => {
@@ -188,6 +212,7 @@ impl Launcher<'_> {
                     root.enter().traced(traces).args(&format!("env LD_LIBRARY_PATH={library} /mnt/bin/stopwatch"));
                 (run.args(&format!("/mnt/bin/pmixrun -n {size}")), "/mnt/bin/wireup".into())
             }
+            Launcher::Hydra => (own_run(pair, traces).args(&format!("mpiexec.hydra -n {size}")), program("wireup")),
             Launcher::Floor { topology, .. } => {
                 let run = own_run(pair, traces).env("LD_LIBRARY_PATH", floor_library());
                 let run = run.arg(benchmark_program("floor", &[])).args(&size.to_string()).arg(topology);

@@ -1,7 +1,7 @@
 //! Whole jobs: from the start of mpirun or srun to its end.
 //!
 //! `make bench-wireup`, or `cargo bench -p pmix-benches --bench wireup -- [--rounds N] [--ranks N[:ROUNDS],...] [--root DIR]...
-//! [--nodes N] [--pairs 2|4] [--out DIR]`. In each round the stock library and ours take turns on the server's and the ranks' side
+//! [--nodes N] [--also srun,hydra] [--pairs 2|4] [--out DIR]`. In each round the stock library and ours take turns on the server's and the ranks' side
 //! (`--pairs 2`: on both sides at once), and after them `pmixrun`, of each launcher in turn. Each round starts with another of them, so
 //! that other load of the machine affects all alike. Ratios are taken within a round. In place of a number of ranks, `true` is
 //! `mpirun -np 1 true`, a job without MPI, and `true@32` has 32 processes.
@@ -9,7 +9,8 @@
 //! The launcher is this machine's mpirun, with a floor beneath it: ranks that fork and exec start, and whose PMIx calls are answered out
 //! of a table. With `--root DIR`, or where `PMIX_TEST_OPENMPI5` and `PMIX_TEST_OPENMPI6` name directories, it
 //! is the one of the Debian release there (`tests/openmpi5/root.sh`); with `--nodes N` it is Slurm's srun on N nodes, which are network
-//! namespaces of this machine. Both take root.
+//! namespaces of this machine. Both take root. `--also` adds, beside this machine's mpirun, Slurm on one node with our library, and
+//! MPICH's `mpiexec.hydra`, which starts jobs without MPI.
 
 mod launcher;
 mod report;
@@ -30,6 +31,8 @@ struct Options {
     roots: Vec<PathBuf>,
     /// The number of nodes under Slurm.
     nodes: Option<usize>,
+    /// Other launchers beside this machine's mpirun.
+    also: Vec<String>,
     /// Whether each library is also measured with the other one on the other side.
     is_mixed: bool,
     out: Option<PathBuf>,
@@ -38,7 +41,8 @@ struct Options {
 impl Options {
     fn read() -> Result<Options, Box<dyn Error>> {
         let jobs = [2, 8, 32].map(|size| (Job::Mpi(size), None)).to_vec();
-        let mut options = Options { rounds: 15, jobs, roots: Vec::new(), nodes: None, is_mixed: true, out: None };
+        let mut options =
+            Options { rounds: 15, jobs, roots: Vec::new(), nodes: None, also: Vec::new(), is_mixed: true, out: None };
         let mut args = std::env::args().skip(1);
         while let Some(arg) = args.next() {
             let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
@@ -47,6 +51,7 @@ impl Options {
                 "--ranks" => options.jobs = value()?.split(',').map(job).collect::<Result<_, _>>()?,
                 "--root" => options.roots.push(value()?.into()),
                 "--nodes" => options.nodes = Some(value()?.parse()?),
+                "--also" => options.also = value()?.split(',').map(str::to_owned).collect(),
                 "--pairs" => options.is_mixed = value()?.parse::<usize>()? == 4,
                 "--out" => options.out = Some(value()?.into()),
                 // Cargo adds this option.
@@ -58,6 +63,11 @@ impl Options {
             return Err("at least one round".into());
         }
         Ok(options)
+    }
+
+    /// The number of nodes that Slurm has; none where it is not measured.
+    fn nodes_of_slurm(&self) -> Option<usize> {
+        self.nodes.or(self.also.iter().any(|name| name == "srun").then_some(1))
     }
 
     /// The launchers that are measured.
@@ -93,15 +103,23 @@ fn main() -> Result<(), Box<dyn Error>> {
     if options.is_mixed {
         pairs.extend([Pair { server: ours, ranks: stock }, Pair { server: stock, ranks: ours }]);
     }
-    let cluster = match options.nodes.map(Cluster::start) {
+    let cluster = match options.nodes_of_slurm().map(Cluster::start) {
         Some(None) => return Err("no cluster".into()),
         Some(cluster) => cluster,
         None => None,
     };
     let launchers = options.launchers(cluster.as_ref())?;
     let directory = Traces::begin();
-    let groups: Vec<_> =
+    let mut groups: Vec<_> =
         launchers.into_iter().map(|launcher| Group::new(launcher, &pairs, &directory)).collect::<Result<_, _>>()?;
+    for name in &options.also {
+        let launcher = match (name.as_str(), &cluster) {
+            ("hydra", _) => Launcher::Hydra,
+            ("srun", Some(cluster)) => Launcher::Slurm { cluster, nodes: 1 },
+            _ => return Err(format!("--also has srun and hydra, not {name}").into()),
+        };
+        groups.iter_mut().for_each(|group| group.add(&launcher));
+    }
     let mut rows = Vec::new();
     for &(job, rounds) in &options.jobs {
         rows.extend(measure(&groups, job, rounds.unwrap_or(options.rounds))?);
@@ -135,6 +153,12 @@ impl<'a> Group<'a> {
         Ok(Group { starters })
     }
 
+    /// Adds another launcher, with our library where it has one, before the floor.
+    fn add(&mut self, launcher: &Launcher<'a>) {
+        let end = self.starters.len() - usize::from(self.has_floor());
+        self.starters.insert(end, (launcher.clone(), Pair { server: Library::ours(), ranks: Library::ours() }));
+    }
+
     fn has_floor(&self) -> bool {
         self.starters.last().is_some_and(|(launcher, _)| launcher.is_floor())
     }
@@ -150,6 +174,9 @@ fn measure(groups: &[Group<'_>], job: Job, rounds: usize) -> Result<Vec<Row>, Bo
             for turn in 0..group.starters.len() {
                 let which = (round + turn) % group.starters.len();
                 let (launcher, pair) = &group.starters[which];
+                if !launcher.starts(job) {
+                    continue;
+                }
                 let figures = launcher.run(*pair, job)?;
                 if round > 0 {
                     measured[which].push(figures);
@@ -161,7 +188,8 @@ fn measure(groups: &[Group<'_>], job: Job, rounds: usize) -> Result<Vec<Row>, Bo
     for (group, measured) in groups.iter().zip(&measured) {
         let [stock, ours, ..] = &measured[..] else { return Err("the stock library comes first, then ours".into()) };
         let beside = Beside { stock, ours, floor: measured.last().filter(|_| group.has_floor()) };
-        let of_group = group.starters.iter().zip(measured).map(|((launcher, pair), rounds)| {
+        let able = group.starters.iter().zip(measured).filter(|((launcher, _), _)| launcher.starts(job));
+        let of_group = able.map(|((launcher, pair), rounds)| {
             let of = |which| report::Figure::of(rounds, beside, which);
             let failed = rounds.iter().filter(|figures| figures.is_none()).count();
             let figures = (0..FIGURES.len()).map(of).collect();
