@@ -3,6 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use pmix_dstore::model::Status;
@@ -146,6 +147,21 @@ fn a_job_of_our_launcher_ends_as_a_whole() {
         launched(&format!("rank {call} {moment}"), 128 + 31, "was killed by signal 31");
     }
     launched("rank exit quietly", 1, "exited without finalizing");
+}
+
+/// Ranks are started side by side: that the program cannot run shows when other ranks have a process already.
+#[test]
+fn a_program_that_cannot_run_is_named() {
+    let traces = Traces::begin();
+    let script = traces.directory().join("no-interpreter");
+    fs::write(&script, "#!/no/such/interpreter\n").expect("a file");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("a file of ours");
+    let ended = Run::ranks(20, &script, Library::ours()).traced(&traces).run();
+    fs::remove_file(&script).expect("a file of ours");
+    let said = format!("pmixrun: cannot start {}: No such file or directory\n", script.display());
+    assert_eq!((ended.code(), ended.stderr.as_str()), (125, said.as_str()), "{ended}");
+    assert!(!ended.left, "processes were left behind: {ended}");
+    traces.assert_none_left(&ended);
 }
 
 #[test]

@@ -1,17 +1,23 @@
 //! Starting ranks.
 
-use std::ffi::{OsStr, OsString};
-use std::os::fd::OwnedFd;
+use std::ffi::{CStr, CString, OsStr, OsString};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use libc::rlim_t;
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::sys::signal::{SigSet, Signal};
-use nix::unistd::Pid;
+use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
+use nix::unistd::{
+    ForkResult, Pid, dup2_stderr, dup2_stdin, dup2_stdout, execve, fork, getpid, getppid, pipe2, read, setpgid, write,
+};
+
+/// A variable of a known launcher. MPI libraries check those to find out whether they were launched, and accept this one (docs/hosts.md).
+const LAUNCHED: (&str, &str) = ("JSM_JSRUN_PORT", "pmixrun");
 
 /// The program of the ranks. The watchdog is forked after this is determined, so no message carries it.
 #[derive(Clone)]
@@ -77,41 +83,121 @@ pub(super) fn when_oversubscribed() -> Option<(String, String)> {
     std::env::var_os(VARIABLE).is_none().then(|| (VARIABLE.into(), "1".into()))
 }
 
-/// Starts a rank in a process group of its own. The rank is killed when the calling process ends. Its streams are the
-/// three given ones; it inherits no other descriptor.
-///
-/// # Errors
-/// A message with the reason why the program cannot be started.
-pub(super) fn start(
-    program: &Program,
-    env: Vec<(String, String)>,
-    stdin: Option<OwnedFd>,
-    stdout: OwnedFd,
-    stderr: OwnedFd,
-) -> Result<Pid, String> {
-    let parent = nix::unistd::getpid();
-    let mut command = Command::new(&program.path);
-    command.arg0(&program.name).args(&program.args).process_group(0);
-    std::env::vars_os().map(|(name, _)| name).filter(|name| is_foreign(name)).for_each(|name| {
-        command.env_remove(name);
-    });
-    command.envs(env);
-    // MPI libraries check the variables of known launchers to find out whether they were launched. They accept this one
-    // (see the docs).
-    command.env("JSM_JSRUN_PORT", "pmixrun");
-    command.stdin(stdin.map_or_else(Stdio::null, Stdio::from)).stdout(stdout).stderr(stderr);
-    // SAFETY: between fork and exec the closure makes only async-signal-safe system calls: sigprocmask, prctl, getppid.
-    // It allocates nothing and takes no lock.
-    unsafe {
-        command.pre_exec(move || {
-            SigSet::empty().thread_set_mask()?;
-            prctl::set_pdeathsig(Signal::SIGKILL)?;
-            // The parent may have ended before prctl was called.
-            if nix::unistd::getppid() == parent { Ok(()) } else { Err(nix::errno::Errno::ESRCH.into()) }
-        });
+/// How all ranks are started: what does not depend on the rank, made once.
+pub(super) struct Start {
+    path: CString,
+    argv: Vec<CString>,
+    /// The variables of this process that ranks get, as `NAME=VALUE`.
+    env: Vec<CString>,
+}
+
+/// A rank's process, which may not run its program yet.
+pub(super) struct Starting {
+    pub pid: Pid,
+    /// The child writes an error number to its end if the program cannot be started; it is closed when the program runs.
+    failure: OwnedFd,
+}
+
+impl Start {
+    /// # Errors
+    /// A message for the user: a word of the command line has a NUL.
+    pub fn new(program: &Program) -> Result<Start, String> {
+        let words =
+            |word: &OsStr| CString::new(word.as_bytes()).map_err(|_| format!("{}: has a NUL", word.to_string_lossy()));
+        let passed_on = std::env::vars_os().filter(|(name, _)| !is_foreign(name) && name != LAUNCHED.0);
+        let own = passed_on.map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
+        let all = own.chain([format!("{}={}", LAUNCHED.0, LAUNCHED.1).into_bytes()]);
+        Ok(Start {
+            path: words(program.path.as_os_str())?,
+            argv: std::iter::once(&program.name)
+                .chain(&program.args)
+                .map(|word| words(word))
+                .collect::<Result<_, _>>()?,
+            env: all.filter_map(|variable| CString::new(variable).ok()).collect(),
+        })
     }
-    let child = command.spawn().map_err(|error| format!("cannot start {}: {error}", program.path.display()))?;
-    Ok(Pid::from_raw(child.id() as i32))
+
+    /// Starts a rank in a process group of its own, with these variables beside those of this process. The rank is killed when the
+    /// calling process ends, which has one thread. Its streams are the three given ones, or this process's standard input; it inherits no
+    /// other descriptor. The program may not run yet: [`Starting::outcome`] tells.
+    ///
+    /// # Errors
+    /// A message with the reason why there is no process.
+    pub fn begin(
+        &self,
+        env: &[(String, String)],
+        stdin: Option<&OwnedFd>,
+        stdout: &OwnedFd,
+        stderr: &OwnedFd,
+    ) -> Result<Starting, String> {
+        let is_replaced = |variable: &CString| {
+            let bytes = variable.as_bytes();
+            env.iter().any(|(name, _)| bytes.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"=")))
+        };
+        let theirs = env.iter().filter_map(|(name, value)| CString::new(format!("{name}={value}")).ok());
+        let theirs: Vec<CString> = theirs.collect();
+        let env: Vec<&CStr> =
+            self.env.iter().filter(|variable| !is_replaced(variable)).chain(&theirs).map(|it| &**it).collect();
+        let argv: Vec<&CStr> = self.argv.iter().map(|word| &**word).collect();
+        let words = |error| self.words(error);
+        let (failure, theirs) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).map_err(words)?;
+        let parent = getpid();
+        // SAFETY: this process has one thread, so the child is not restricted to async-signal-safe functions.
+        match unsafe { fork() }.map_err(words)? {
+            ForkResult::Parent { child } => {
+                // Parent and child both set the group, so that it is set before either continues. Ignore an error: the child may run its
+                // program or have ended already.
+                let _ = setpgid(child, child);
+                Ok(Starting { pid: child, failure })
+            }
+            ForkResult::Child => {
+                let Err(error) =
+                    become_rank(parent, stdin, stdout, stderr).and_then(|()| execve(&self.path, &argv, &env));
+                let _ = write(&theirs, &(error as i32).to_ne_bytes());
+                // SAFETY: ends the process without running what the parent has registered for its own end.
+                unsafe { libc::_exit(127) }
+            }
+        }
+    }
+
+    /// The message for a user of this outcome of a start.
+    pub fn words(&self, error: Errno) -> String {
+        format!("cannot start {}: {}", self.path.to_string_lossy(), error.desc())
+    }
+}
+
+impl Starting {
+    /// Whether the program runs or cannot be started; none while that is not known yet. [`Starting::fd`] becomes readable then.
+    pub fn outcome(&self) -> Option<Result<(), Errno>> {
+        let mut number = [0; 4];
+        match read(&self.failure, &mut number) {
+            Ok(0) => Some(Ok(())),
+            Ok(_) => Some(Err(Errno::from_raw(i32::from_ne_bytes(number)))),
+            Err(Errno::EAGAIN | Errno::EINTR) => None,
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// Readable when the outcome is known.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.failure.as_fd()
+    }
+}
+
+/// Gives this new process what a rank has before its program runs.
+fn become_rank(parent: Pid, stdin: Option<&OwnedFd>, stdout: &OwnedFd, stderr: &OwnedFd) -> Result<(), Errno> {
+    setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
+    if let Some(stdin) = stdin {
+        dup2_stdin(stdin)?;
+    }
+    dup2_stdout(stdout)?;
+    dup2_stderr(stderr)?;
+    // SAFETY: the default action is no function of ours. Rust programs ignore the signal, and children inherit that.
+    unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) }?;
+    SigSet::empty().thread_set_mask()?;
+    prctl::set_pdeathsig(Signal::SIGKILL)?;
+    // The parent may have ended before prctl was called.
+    if getppid() == parent { Ok(()) } else { Err(Errno::ESRCH) }
 }
 
 #[cfg(test)]

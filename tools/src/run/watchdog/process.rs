@@ -1,5 +1,6 @@
 //! The watchdog's own process.
 
+use std::collections::VecDeque;
 use std::fs::OpenOptions;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
@@ -12,8 +13,8 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{Pid, dup2_stderr, dup2_stdin, dup2_stdout, setpgid};
 
-use super::super::ranks::Program;
-use super::super::{abandoned, ranks};
+use super::super::abandoned;
+use super::super::ranks::{Program, Start, Starting};
 use super::News;
 use super::family::Family;
 use super::message::{Reply, Request, receive_request, send_reply};
@@ -23,16 +24,16 @@ pub(super) fn run(socket: OwnedFd, program: &Program) -> ! {
     let ended = match Process::begin(&socket, program) {
         Ok(process) => process.serve(),
         // The launcher reads this as the reply to its first request for a rank.
-        Err(error) => {
-            send_reply(socket.as_fd(), &Reply::Refused(format!("the watchdog process cannot start: {error}")))
-        }
+        Err(why) => send_reply(socket.as_fd(), &Reply::Refused(format!("the watchdog process cannot start: {why}"))),
     };
     std::process::exit(i32::from(ended.is_err()))
 }
 
 struct Process<'a> {
     socket: &'a OwnedFd,
-    program: &'a Program,
+    start: Start,
+    /// Ranks whose start is not answered yet, in the order of the requests.
+    starting: VecDeque<Result<Starting, String>>,
     ended: SignalFd,
     family: Family,
     /// The job's directory.
@@ -48,7 +49,25 @@ struct Process<'a> {
 }
 
 impl Process<'_> {
-    fn begin<'a>(socket: &'a OwnedFd, program: &'a Program) -> Result<Process<'a>, Errno> {
+    fn begin<'a>(socket: &'a OwnedFd, program: &Program) -> Result<Process<'a>, String> {
+        let start = Start::new(program)?;
+        let ended = Process::stand_alone().map_err(|error| error.to_string())?;
+        Ok(Process {
+            socket,
+            start,
+            starting: VecDeque::new(),
+            ended,
+            family: Family::default(),
+            guarded: None,
+            is_killing: false,
+            is_finishing: false,
+            is_over: false,
+            kill_at: None,
+        })
+    }
+
+    /// Separates this process from the launcher. Returns the descriptor that tells of ended children.
+    fn stand_alone() -> Result<SignalFd, Errno> {
         // Signals to the launcher's process group or name must not reach this process.
         setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
         prctl::set_name(c"pmix-watchdog")?;
@@ -63,19 +82,7 @@ impl Process<'_> {
         drop(null);
         let mut mask = SigSet::empty();
         mask.add(Signal::SIGCHLD);
-        let ended = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
-        let family = Family::default();
-        Ok(Process {
-            socket,
-            program,
-            ended,
-            family,
-            guarded: None,
-            is_killing: false,
-            is_finishing: false,
-            is_over: false,
-            kill_at: None,
-        })
+        SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)
     }
 
     fn serve(mut self) -> Result<(), Errno> {
@@ -95,8 +102,9 @@ impl Process<'_> {
             let wait = at.saturating_duration_since(now) + Duration::from_millis(1);
             PollTimeout::try_from(wait).unwrap_or(PollTimeout::MAX)
         });
-        let mut polled =
-            [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN), PollFd::new(self.ended.as_fd(), PollFlags::POLLIN)];
+        let next = self.starting.front().and_then(|start| start.as_ref().ok());
+        let fds = [self.socket.as_fd(), self.ended.as_fd()].into_iter().chain(next.map(Starting::fd));
+        let mut polled: Vec<_> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         match poll(&mut polled, wait) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error),
@@ -104,6 +112,7 @@ impl Process<'_> {
         let is_asked = polled[0].any().unwrap_or(false);
         while let Ok(Some(_)) = self.ended.read_signal() {}
         self.collect()?;
+        self.answer_starts()?;
         if is_asked {
             match receive_request(self.socket.as_fd())? {
                 Some((request, streams)) => self.handle(request, streams)?,
@@ -123,11 +132,9 @@ impl Process<'_> {
         match request {
             Request::Guard(directory) => self.guarded = Some(directory),
             Request::Start(env) => {
-                let reply = match self.start(env, streams) {
-                    Ok(rank) => Reply::Started(rank),
-                    Err(why) => Reply::Refused(why),
-                };
-                return send_reply(self.socket.as_fd(), &reply);
+                let starting = self.start(&env, streams);
+                self.starting.push_back(starting);
+                return self.answer_starts();
             }
             Request::TimerSlack(slack) => {
                 // Children inherit it. This process sleeps only to kill what has not ended by itself.
@@ -149,13 +156,31 @@ impl Process<'_> {
         Ok(())
     }
 
-    fn start(&mut self, env: Vec<(String, String)>, mut streams: Vec<OwnedFd>) -> Result<Pid, String> {
+    /// Starts a rank without waiting for its program: meanwhile the next one is started.
+    fn start(&mut self, env: &[(String, String)], mut streams: Vec<OwnedFd>) -> Result<Starting, String> {
         let (Some(stderr), Some(stdout)) = (streams.pop(), streams.pop()) else {
             return Err(format!("no descriptors for a rank's output: {}", Errno::EMFILE.desc()));
         };
-        let rank = ranks::start(self.program, env, streams.pop(), stdout, stderr)?;
-        self.family.add(rank);
-        Ok(rank)
+        let starting = self.start.begin(env, streams.pop().as_ref(), &stdout, &stderr)?;
+        self.family.add(starting.pid);
+        Ok(starting)
+    }
+
+    /// Answers the requests for ranks whose programs run or cannot be started.
+    fn answer_starts(&mut self) -> Result<(), Errno> {
+        while let Some(next) = self.starting.front() {
+            let reply = match next {
+                Err(why) => Reply::Refused(why.clone()),
+                Ok(starting) => match starting.outcome() {
+                    None => return Ok(()),
+                    Some(Ok(())) => Reply::Started(starting.pid),
+                    Some(Err(error)) => Reply::Refused(self.start.words(error)),
+                },
+            };
+            self.starting.pop_front();
+            send_reply(self.socket.as_fd(), &reply)?;
+        }
+        Ok(())
     }
 
     /// Signals processes that have appeared since the last round, and reports when none is left.
