@@ -18,7 +18,7 @@
 #   make bench-wireup         whole MPI jobs beside the stock library, pmixrun and a floor: start, memory, processor time;
 #                             BENCH_ARGS="--rounds 30"; with
 #                             --root DIR under Open MPI 5 or 6, with --nodes 4 under Slurm, both as root; JSON in target/bench-wireup
-#   make modex                records what Open MPI publishes, here and in the roots ROOTS, into tests/modex/published
+#   make modex                records what Open MPI publishes and reads, here and in the roots ROOTS, into tests/modex
 #   make generate             the Rust files and the page that are written from the tables of ffi/abi
 #   make check                formatting, lints, dependencies (deny.toml), documentation, whether the documents agree with the tree, and the house:
 #                             imports downward, no circles of modules, no names that were given up, no long functions (tests/house)
@@ -157,7 +157,8 @@ check: deps-check
 # Needs root, Open MPI, and in each root openmpi-bin and iproute2.
 .PHONY: modex
 modex: deps-test
-	tests/modex/record.sh tests/modex/published $(ROOTS)
+	tests/modex/record.sh published tests/modex/published $(ROOTS)
+	tests/modex/record.sh reads tests/modex/reads.tsv $(ROOTS)
 
 .PHONY: generate
 generate: deps-build
