@@ -18,6 +18,8 @@
 #   make bench-wireup         whole MPI jobs beside the stock library, pmixrun and a floor: start, memory, processor time;
 #                             BENCH_ARGS="--rounds 30"; with
 #                             --root DIR under Open MPI 5 or 6, with --nodes 4 under Slurm, both as root; JSON in target/bench-wireup
+#   make bench-modex          a fence without data and direct modex beside a collecting fence, 4 to 1,008 ranks on 1 to 16 servers; JSON in
+#                             target/bench-modex; BENCH_ARGS="--rounds 9 --jobs 4x64,16x256"
 #   make modex                records what Open MPI publishes and reads, here and in the roots ROOTS, into tests/modex
 #   make generate             the Rust files and the page that are written from the tables of ffi/abi
 #   make check                formatting, lints, dependencies (deny.toml), documentation, whether the documents agree with the tree, and the house:
@@ -137,6 +139,10 @@ bench-latency: deps-build
 bench-wireup: deps-test build
 	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) bench -p pmix-benches --bench wireup -- \
 	    --out $(abspath $(target))/bench-wireup $(BENCH_ARGS)
+
+.PHONY: bench-modex
+bench-modex: deps-test build
+	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) bench -p pmix-benches --bench modex -- --out $(abspath $(target))/bench-modex $(BENCH_ARGS)
 
 .PHONY: check
 check: deps-check

@@ -19,6 +19,9 @@
  *
  *   host NAME VALUE UNIT
  *
+ * and in the end, of all servers together, the contributions to fences that they handed their hosts, the requests for ranks' data
+ * (direct modex), and the bytes of the answers.
+ *
  * It runs on any libpmix.so.2, in the servers and in the clients alike.
  */
 #define _GNU_SOURCE
@@ -60,6 +63,12 @@ static uint32_t size; /* ranks of the job */
 static char **command;
 
 static int me, up; /* number of this server, and its socket to the process that started it */
+static int *to_server; /* this server's socket to each other one */
+
+/* What all servers together hand their hosts. */
+static struct totals {
+    uint64_t fenced, requests, answered;
+} *totals;
 
 __attribute__((noreturn)) static void fail(const char *what, int status)
 {
@@ -183,6 +192,7 @@ static pmix_status_t fence_nb(const pmix_proc_t procs[], size_t nprocs, const pm
                               size_t len, pmix_modex_cbfunc_t cbfunc, void *cbdata)
 {
     (void) procs, (void) nprocs, (void) info, (void) ninfo;
+    __atomic_add_fetch(&totals->fenced, len, __ATOMIC_RELAXED);
     if (servers == 1) {
         if (published != NULL && len > 0) {
             add_published(&data, &len);
@@ -218,11 +228,159 @@ static void *answer_fences(void *unused)
     return NULL;
 }
 
+/* ---- direct modex -------------------------------------------------------------------------------------------------------- */
+
+/* A message between two servers: a request for a rank's data, or its answer, which the data follow. */
+struct letter {
+    bool is_answer;
+    pmix_rank_t rank;
+    pmix_status_t status;
+    uint64_t len;
+    pmix_modex_cbfunc_t cbfunc; /* the asker's, for the answer */
+    void *cbdata;
+};
+
+/* Letters that wait for the thread that sends them: a thread of the library must not wait for another server. */
+static struct queued {
+    struct queued *next;
+    int to;
+    struct letter letter;
+    char data[];
+} *first_queued, **last_queued = &first_queued;
+static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t is_queued = PTHREAD_COND_INITIALIZER;
+
+static void enqueue(int to, const struct letter *letter, const char *data)
+{
+    struct queued *item = need(malloc(sizeof(*item) + letter->len));
+    item->next = NULL;
+    item->to = to;
+    item->letter = *letter;
+    if (letter->len > 0) {
+        memcpy(item->data, data, letter->len);
+    }
+    pthread_mutex_lock(&queue_lock);
+    *last_queued = item;
+    last_queued = &item->next;
+    pthread_cond_signal(&is_queued);
+    pthread_mutex_unlock(&queue_lock);
+}
+
+static void *send_letters(void *unused)
+{
+    (void) unused;
+    for (;;) {
+        pthread_mutex_lock(&queue_lock);
+        while (first_queued == NULL) {
+            pthread_cond_wait(&is_queued, &queue_lock);
+        }
+        struct queued *item = first_queued;
+        first_queued = item->next;
+        if (first_queued == NULL) {
+            last_queued = &first_queued;
+        }
+        pthread_mutex_unlock(&queue_lock);
+        write_all(to_server[item->to], &item->letter, sizeof(item->letter));
+        write_all(to_server[item->to], item->data, item->letter.len);
+        free(item);
+    }
+    return NULL;
+}
+
+static pmix_status_t direct_modex(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo, pmix_modex_cbfunc_t cbfunc,
+                                  void *cbdata)
+{
+    (void) info, (void) ninfo;
+    int to = proc->rank < size ? (int) place_of(proc->rank, per_node).node : servers;
+    if (to >= servers || to == me) {
+        return PMIX_ERR_NOT_FOUND;
+    }
+    __atomic_add_fetch(&totals->requests, 1, __ATOMIC_RELAXED);
+    enqueue(to, &(struct letter){ .rank = proc->rank, .cbfunc = cbfunc, .cbdata = cbdata }, NULL);
+    return PMIX_SUCCESS;
+}
+
+/* A request of another server that the library has not answered. */
+struct asked {
+    int from;
+    struct letter letter;
+};
+
+static void answer(pmix_status_t status, char *data, size_t len, void *cbdata)
+{
+    struct asked *asked = cbdata;
+    asked->letter.is_answer = true;
+    asked->letter.status = status;
+    asked->letter.len = len;
+    __atomic_add_fetch(&totals->answered, len, __ATOMIC_RELAXED);
+    enqueue(asked->from, &asked->letter, data);
+    free(asked);
+}
+
+static void take_letter(int from)
+{
+    struct letter letter;
+    if (!read_all(to_server[from], &letter, sizeof(letter))) {
+        close(to_server[from]);
+        to_server[from] = -1;
+        return;
+    }
+    if (letter.is_answer) {
+        char *data = need(malloc(letter.len + 1));
+        if (!read_all(to_server[from], data, letter.len)) {
+            fail("read", errno);
+        }
+        letter.cbfunc(letter.status, data, letter.len, letter.cbdata, release, data);
+        return;
+    }
+    struct asked *asked = need(malloc(sizeof(*asked)));
+    *asked = (struct asked){ .from = from, .letter = letter };
+    pmix_proc_t proc = { .rank = letter.rank };
+    strcpy(proc.nspace, NSPACE);
+    pmix_status_t status = PMIx_server_dmodex_request(&proc, answer, asked);
+    if (status != PMIX_SUCCESS) {
+        answer(status, NULL, 0, asked);
+    }
+}
+
+static void *take_letters(void *unused)
+{
+    (void) unused;
+    struct pollfd *fds = need(calloc(servers, sizeof(*fds)));
+    for (;;) {
+        for (int other = 0; other < servers; other++) {
+            fds[other] = (struct pollfd){ .fd = to_server[other], .events = POLLIN };
+        }
+        if (poll(fds, servers, -1) < 0 && errno != EINTR) {
+            fail("poll", errno);
+        }
+        for (int other = 0; other < servers; other++) {
+            if (fds[other].fd >= 0 && fds[other].revents != 0) {
+                take_letter(other);
+            }
+        }
+    }
+    return NULL;
+}
+
 static pmix_server_module_t module = {
     .client_connected = connected,
     .client_finalized = connected,
     .fence_nb = fence_nb,
+    .direct_modex = direct_modex,
 };
+
+/* The threads that exchange with the other servers. */
+static void start_exchange(void)
+{
+    void *(*const threads[])(void *) = { answer_fences, send_letters, take_letters };
+    for (int i = 0; servers > 1 && i < 3; i++) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, threads[i], NULL) != 0) {
+            fail("pthread_create", errno);
+        }
+    }
+}
 
 /* ---- the job ----------------------------------------------------------------------------------------------------------- */
 
@@ -490,10 +648,7 @@ static int serve(void)
         fail("PMIx_server_init", status);
     }
     report("init", (now() - start) / 1e6, "ms");
-    pthread_t thread;
-    if (servers > 1 && pthread_create(&thread, NULL, answer_fences, NULL) != 0) {
-        fail("pthread_create", errno);
-    }
+    start_exchange();
 
     long before = own_memory();
     pmix_info_t *infos;
@@ -606,6 +761,24 @@ static void carry_fences(int fds[])
     }
 }
 
+/* A socket for each two servers: row S has server S's ends. */
+static int *connect_servers(void)
+{
+    int *mesh = need(malloc(sizeof(*mesh) * servers * servers));
+    for (int one = 0; one < servers; one++) {
+        mesh[one * servers + one] = -1;
+        for (int other = 0; other < one; other++) {
+            int pair[2];
+            if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+                fail("socketpair", errno);
+            }
+            mesh[one * servers + other] = pair[0];
+            mesh[other * servers + one] = pair[1];
+        }
+    }
+    return mesh;
+}
+
 int main(int argc, char **argv)
 {
     if (getenv("BENCH_SHAPE") != NULL) {
@@ -655,8 +828,13 @@ int main(int argc, char **argv)
     if (exchanged == MAP_FAILED) {
         fail("mmap", errno);
     }
+    totals = mmap(NULL, sizeof(*totals), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (totals == MAP_FAILED) {
+        fail("mmap", errno);
+    }
     int *fds = need(calloc(servers, sizeof(*fds)));
     pid_t *pids = need(calloc(servers, sizeof(*pids)));
+    int *mesh = connect_servers();
     for (int s = 0; s < servers; s++) {
         int pair[2];
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
@@ -671,11 +849,22 @@ int main(int argc, char **argv)
             close(pair[0]);
             me = s;
             up = pair[1];
+            to_server = mesh + s * servers;
+            for (int end = 0; end < servers * servers; end++) {
+                if (end / servers != s && mesh[end] >= 0) {
+                    close(mesh[end]);
+                }
+            }
             alarm(timeout_s);
             exit(serve());
         }
         close(pair[1]);
         fds[s] = pair[0];
+    }
+    for (int end = 0; end < servers * servers; end++) {
+        if (mesh[end] >= 0) {
+            close(mesh[end]);
+        }
     }
     carry_fences(fds);
     int result = 0;
@@ -684,5 +873,8 @@ int main(int argc, char **argv)
         waitpid(pids[s], &ended, 0);
         result |= ended;
     }
+    report("fenced", totals->fenced, "B");
+    report("requests", totals->requests, "times");
+    report("answered", totals->answered, "B");
     return result == 0 ? 0 : 1;
 }

@@ -1,6 +1,6 @@
 /* Wire-up of a rank under benches/programs/host.c: initialisation, a collecting fence, all peers' keys.
  *
- *   wire [--peers] [--memory] [--len BYTES] [--keys N] [--fences F] [--more N] [--copy]
+ *   wire [--peers | --neighbours] [--direct] [--settled] [--memory] [--len BYTES] [--keys N] [--fences F] [--more N] [--copy]
  *
  * Each rank prints times in milliseconds and memory in KiB:
  *
@@ -12,6 +12,9 @@
  *                                     rank's part of the data that the last fence brought to its node; both times since the host
  *                                     began to start ranks
  *
+ *   --neighbours   reads the keys of those 1, 2, 4, 8 ... ranks further on instead of all peers' keys
+ *   --direct       the first fence brings no data: Gets ask for them (direct modex)
+ *   --settled      all ranks are initialised before the first puts a value
  *   --len B    bytes of each of the N values (default: 8 values of 128 bytes); incompressible
  */
 #define _GNU_SOURCE
@@ -50,7 +53,7 @@ static void put(int key, char *bytes, size_t len)
     }
 }
 
-static void exchange(void)
+static void exchange(bool is_collecting)
 {
     pmix_info_t collect;
     memset(&collect, 0, sizeof(collect));
@@ -59,7 +62,7 @@ static void exchange(void)
     collect.value.data.flag = true;
     pmix_status_t status = PMIx_Commit();
     if (status == PMIX_SUCCESS) {
-        status = PMIx_Fence(NULL, 0, &collect, 1);
+        status = is_collecting ? PMIx_Fence(NULL, 0, &collect, 1) : PMIx_Fence(NULL, 0, NULL, 0);
     }
     if (status != PMIX_SUCCESS) {
         fail("PMIx_Fence", status);
@@ -109,14 +112,57 @@ static void get(pmix_rank_t rank, const char *key, size_t len)
     free(value);
 }
 
+static void get_all_of(pmix_rank_t rank, int keys, size_t len)
+{
+    for (int key = 0; key < keys; key++) {
+        char name[32];
+        snprintf(name, sizeof(name), "bench.%d", key);
+        get(rank, name, len);
+    }
+}
+
+/* Ranks are numbered node by node, and only the first ones of each node run. */
+static uint32_t servers, clients, per_node;
+
+static void read_shape(void)
+{
+    servers = atoi(getenv("BENCH_SERVERS"));
+    clients = atoi(getenv("BENCH_CLIENTS"));
+    per_node = atoi(getenv("BENCH_PER_NODE"));
+}
+
+static void read_peers(int keys, size_t len)
+{
+    for (uint32_t server = 0; server < servers; server++) {
+        for (uint32_t client = 0; client < clients; client++) {
+            get_all_of(server * per_node + client, keys, len);
+        }
+    }
+}
+
+static void read_neighbours(int keys, size_t len)
+{
+    uint32_t count = servers * clients, mine = me.rank / per_node * clients + me.rank % per_node;
+    for (uint32_t step = 1; step < count; step *= 2) {
+        uint32_t peer = (mine + step) % count;
+        get_all_of(peer / clients * per_node + peer % clients, keys, len);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    bool peers = false, is_counted = false, is_copied = false;
+    bool peers = false, neighbours = false, is_direct = false, is_settled = false, is_counted = false, is_copied = false;
     size_t len = 128;
     int keys = 8, fences = 0, more = 1;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--peers") == 0) {
             peers = true;
+        } else if (strcmp(argv[i], "--neighbours") == 0) {
+            neighbours = true;
+        } else if (strcmp(argv[i], "--direct") == 0) {
+            is_direct = true;
+        } else if (strcmp(argv[i], "--settled") == 0) {
+            is_settled = true;
         } else if (strcmp(argv[i], "--memory") == 0) {
             is_counted = true;
         } else if (strcmp(argv[i], "--copy") == 0) {
@@ -130,12 +176,15 @@ int main(int argc, char **argv)
         } else if (strcmp(argv[i], "--more") == 0 && i + 1 < argc) {
             more = atoi(argv[++i]);
         } else {
-            fprintf(stderr, "usage: wire [--peers] [--memory] [--len BYTES] [--keys N] [--fences F] [--more N] [--copy]\n");
+            fprintf(stderr, 
+                    "usage: wire [--peers | --neighbours] [--direct] [--settled] [--memory] [--len BYTES] [--keys N] [--fences F]"
+                    " [--more N] [--copy]\n");
             return 64;
         }
     }
     /* Write whole lines: other ranks print, too. */
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
+    read_shape();
     double begun = atof(getenv("BENCH_BEGUN"));
     long memory = is_counted ? own_memory() : 0;
     double start = now();
@@ -148,27 +197,25 @@ int main(int argc, char **argv)
     if (bytes == NULL) {
         fail("malloc", PMIX_ERR_NOMEM);
     }
+    if (is_settled) {
+        barrier();
+    }
+    double exchanged = now();
     for (int key = 0; key < keys; key++) {
         put(key, bytes, len);
     }
-    exchange();
+    exchange(!is_direct);
     double ready = (now() - begun) / 1e6, got = 0;
     memory = is_counted ? own_memory() - memory : 0;
-    uint32_t servers = atoi(getenv("BENCH_SERVERS")), clients = atoi(getenv("BENCH_CLIENTS"));
-    if (peers) {
-        /* Ranks are numbered node by node, and only the first ones of each node run. */
-        uint32_t per_node = atoi(getenv("BENCH_PER_NODE"));
+    if (peers || neighbours) {
         start = now();
-        for (uint32_t server = 0; server < servers; server++) {
-            for (uint32_t client = 0; client < clients; client++) {
-                for (int key = 0; key < keys; key++) {
-                    char name[32];
-                    snprintf(name, sizeof(name), "bench.%d", key);
-                    get(server * per_node + client, name, len);
-                }
-            }
-        }
+        (peers ? read_peers : read_neighbours)(keys, len);
         got = (now() - start) / 1e6;
+    }
+    if (is_settled) {
+        printf("exchange %.3f %.3f\n", (exchanged - begun) / 1e6, (now() - begun) / 1e6);
+        /* None ends while others read. */
+        barrier();
     }
     for (int fence = 0; fence < fences; fence++) {
         for (int key = 0; key < more; key++) {
@@ -176,7 +223,7 @@ int main(int argc, char **argv)
         }
         barrier();
         start = now();
-        exchange();
+        exchange(true);
         if (me.rank == 0) {
             printf("fence %d %.3f\n", fence, (now() - start) / 1e6);
         }

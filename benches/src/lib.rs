@@ -5,6 +5,7 @@
 //! | calls, wire-up, fences, large jobs, as C programs see them | `benches/pmix`, `programs` | `make bench` |
 //! | the store without the C interface | `benches/engine.rs` (criterion) | `make bench-engine` |
 //! | a small request during a large fence | `benches/latency.rs` | `cargo bench -p pmix-benches --bench latency` |
+//! | a fence without data and direct modex beside a collecting fence | `benches/modex.rs` | `make bench-modex` |
 //! | whole MPI jobs under mpirun or Slurm | `benches/wireup.rs` | `make bench-wireup` |
 //! | a model of jobs larger than any machine here | `src/bin/scale.rs` | `cargo run --release -p pmix-benches --bin scale` |
 //!
