@@ -42,3 +42,4 @@ pub mod qualified;
 pub mod realm_resolution;
 pub mod segment;
 mod status;
+pub mod texts;

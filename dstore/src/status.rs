@@ -4,11 +4,14 @@ mod generated;
 
 use std::fmt;
 
-use generated::NAMES;
+use crate::texts::{Names, names_len};
 
 /// A result or event code. Zero is success, errors are negative.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Status(pub i32);
+
+/// The names of the codes.
+static NAMES: Names<i32, { generated::NAMES.len() }, { names_len(generated::NAMES) }> = Names::new(generated::NAMES);
 
 /// The result of an operation that fails with a [`Status`].
 pub type Result<T, E = Status> = std::result::Result<T, E>;
@@ -26,12 +29,12 @@ impl Status {
 
     /// The constant's name with its `PMIX_` prefix, if the code is a known one.
     pub fn name(self) -> Option<&'static str> {
-        NAMES.iter().find(|(code, _)| *code == self.0).map(|(_, name)| *name)
+        NAMES.name(self.0)
     }
 
     /// The status with a name, for example `PMIX_ERR_NOT_FOUND`; case-insensitive.
     pub fn from_name(name: &str) -> Option<Status> {
-        NAMES.iter().find(|(_, known)| known.eq_ignore_ascii_case(name)).map(|(code, _)| Status(*code))
+        NAMES.number(name).map(Status)
     }
 }
 

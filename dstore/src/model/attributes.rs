@@ -6,6 +6,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use super::{DataArray, DataType, Envar, Info, InfoFlags, Proc, Rank, Result, Status, Value, keys};
+use crate::texts::{append, len_of};
 
 /// Whether the info is a required directive whose key is no known attribute. A qualifier of a value may have any key.
 pub fn is_unknown_and_required(key: &[u8], flags: u32) -> bool {
@@ -13,16 +14,12 @@ pub fn is_unknown_and_required(key: &[u8], flags: u32) -> bool {
     flags & ASIDE == InfoFlags::REQUIRED && !KEYS.split(|byte| *byte == 0).any(|known| known == key)
 }
 
-/// The keys of all attributes, each followed by a NUL. A table of slices would need relocations in each process that loads the
-/// library.
+/// The keys of all attributes, each followed by a NUL.
 static KEYS: [u8; keys_len()] = {
     let mut text = [0; keys_len()];
     let (mut row, mut at) = (0, 0);
     while row < ALL.len() {
-        let key = ALL[row].1.as_bytes();
-        let (head, _) = text.split_at_mut(at + key.len());
-        head.split_at_mut(at).1.copy_from_slice(key);
-        (row, at) = (row + 1, at + key.len() + 1);
+        (row, at) = (row + 1, append(&mut text, at, ALL[row].1));
     }
     text
 };
@@ -30,7 +27,7 @@ static KEYS: [u8; keys_len()] = {
 const fn keys_len() -> usize {
     let (mut row, mut len) = (0, 0);
     while row < ALL.len() {
-        (row, len) = (row + 1, len + ALL[row].1.len() + 1);
+        (row, len) = (row + 1, len + len_of(ALL[row].1));
     }
     len
 }

@@ -4,7 +4,10 @@ mod generated;
 
 use std::fmt;
 
-use generated::NAMES;
+use crate::texts::{Names, names_len};
+
+/// The names of the codes.
+static NAMES: Names<u16, { generated::NAMES.len() }, { names_len(generated::NAMES) }> = Names::new(generated::NAMES);
 
 /// The type of a value. The numbers are those of the standard's `PMIX_*` type constants.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -13,7 +16,7 @@ pub struct DataType(pub u16);
 impl DataType {
     /// The constant's name without its `PMIX_` prefix, if the code is a known one.
     pub fn name(self) -> Option<&'static str> {
-        NAMES.iter().find(|(code, _)| *code == self.0).map(|(_, name)| *name)
+        NAMES.name(self.0)
     }
 }
 

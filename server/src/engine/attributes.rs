@@ -8,6 +8,7 @@ use std::ffi::{CStr, CString};
 
 use pmix_dstore::model::attributes::{self as all, is_unknown_and_required};
 use pmix_dstore::model::{DataArray, DataType, Info, Key, Regattr, Result, Status, Value, keys};
+use pmix_dstore::texts;
 
 use super::Engine;
 
@@ -26,6 +27,11 @@ impl Engine {
     }
 }
 
+/// The functions of clients, servers and tools with their attributes, packed.
+static OF_CLIENTS: [u8; packed_len(CLIENT)] = pack(CLIENT);
+static OF_SERVERS: [u8; packed_len(SERVER)] = pack(SERVER);
+static OF_TOOLS: [u8; packed_len(TOOL)] = pack(TOOL);
+
 /// Name, key and type.
 type Attribute = (&'static str, &'static str, DataType);
 /// Names, and the attributes that each function reads in this library; the host declares further ones.
@@ -41,6 +47,53 @@ macro_rules! functions {
     ($($function:ident: [$($name:ident),*] $(+ $more:ident)*,)*) => {
         &[$((stringify!($function), &[attributes![$($name),*] $(, $more)*])),*]
     };
+}
+
+/// The length of these functions when they are packed.
+const fn packed_len(functions: Functions) -> usize {
+    pack_into(functions, None)
+}
+
+/// Functions and attributes as one text, without pointers that each process would have to relocate ([`texts`]). Each text ends with a
+/// NUL. After a function's name come the name, and the type's number with the key, of each attribute; an empty text ends them.
+const fn pack<const LEN: usize>(functions: Functions) -> [u8; LEN] {
+    let mut packed = [0; LEN];
+    pack_into(functions, Some(&mut packed));
+    packed
+}
+
+/// Packs these functions, or measures them only; returns the length.
+const fn pack_into(functions: Functions, mut packed: Option<&mut [u8]>) -> usize {
+    let (mut at, mut function) = (0, 0);
+    while function < functions.len() {
+        let (name, groups) = functions[function];
+        at = put(&mut packed, at, name);
+        let mut group = 0;
+        while group < groups.len() {
+            let mut attribute = 0;
+            while attribute < groups[group].len() {
+                let (name, key, ty) = groups[group][attribute];
+                assert!(0 < ty.0 && ty.0 < 256, "the number of a type is one byte, and not the NUL");
+                at = put(&mut packed, at, name);
+                if let Some(packed) = &mut packed {
+                    packed[at] = ty.0 as u8;
+                }
+                at = put(&mut packed, at + 1, key);
+                attribute += 1;
+            }
+            group += 1;
+        }
+        at = put(&mut packed, at, "");
+        function += 1;
+    }
+    at
+}
+
+const fn put(packed: &mut Option<&mut [u8]>, at: usize, text: &str) -> usize {
+    match packed {
+        Some(packed) => texts::append(packed, at, text),
+        None => at + texts::len_of(text),
+    }
 }
 
 /// The format of output that the library writes.
@@ -250,7 +303,9 @@ const QUERIES: [&str; 15] = [
 pub(super) fn supported(key: &str) -> Option<Value> {
     match key {
         keys::QUERY_SUPPORTED_KEYS => Some(list(QUERIES.iter().map(|key| key.as_bytes()))),
-        keys::QUERY_SUPPORTED_QUALIFIERS => Some(list(QUALIFIERS.iter().map(|(_, key, _)| key.as_bytes()))),
+        keys::QUERY_SUPPORTED_QUALIFIERS => own(&OF_CLIENTS)
+            .get(c"PMIx_Query_info")
+            .map(|qualifiers| list(qualifiers.iter().map(|qualifier| qualifier.key.as_bytes()))),
         _ => None,
     }
 }
@@ -267,7 +322,7 @@ pub(super) fn of_debuggers(host: &HostAttributes) -> Value {
 
 /// The keys of the attributes of the library and the host, each once.
 fn keys_in_use(host: &HostAttributes, is_wanted: impl Fn(&CStr, &[u8]) -> bool) -> Value {
-    let tables = [own(CLIENT), own(SERVER), own(TOOL)];
+    let tables = [own(&OF_CLIENTS), own(&OF_SERVERS), own(&OF_TOOLS)];
     let all = tables.iter().chain([host]).flatten();
     let wanted = all.flat_map(|(name, attributes)| {
         attributes.iter().map(|attribute| attribute.key.as_bytes()).filter(|key| is_wanted(name, key))
@@ -275,17 +330,25 @@ fn keys_in_use(host: &HostAttributes, is_wanted: impl Fn(&CStr, &[u8]) -> bool) 
     list(wanted.collect::<BTreeSet<_>>().into_iter())
 }
 
-fn own(functions: Functions) -> HostAttributes {
-    let describe = |(name, key, ty): &Attribute| Regattr {
-        name: CString::new(*name).ok(),
-        key: Key::from(*key),
-        ty: *ty,
-        description: Vec::new(),
-    };
-    let named = functions.iter().filter_map(|(name, attributes)| {
-        Some((CString::new(*name).ok()?, attributes.iter().copied().flatten().map(describe).collect()))
-    });
-    named.collect()
+/// Unpacks what [`pack`] made.
+fn own(packed: &[u8]) -> HostAttributes {
+    let mut functions = HostAttributes::new();
+    let mut texts = packed.split(|byte| *byte == 0);
+    let mut next = || texts.next().filter(|text| !text.is_empty());
+    while let Some(function) = next() {
+        let mut attributes = Vec::new();
+        while let Some(name) = next() {
+            let Some([ty, key @ ..]) = next() else { break };
+            attributes.extend(Key::new(key).ok().map(|key| Regattr {
+                name: CString::new(name).ok(),
+                key,
+                ty: DataType(u16::from(*ty)),
+                description: Vec::new(),
+            }));
+        }
+        functions.extend(CString::new(function).ok().map(|name| (name, attributes)));
+    }
+    functions
 }
 
 /// The answer to a query for supported attributes; `None` if only the host can answer.
@@ -294,9 +357,9 @@ fn own(functions: Functions) -> HostAttributes {
 /// the attributes of the functions in its text, or of all of them.
 pub(super) fn support(qualifiers: &[Info], host: &HostAttributes) -> Option<Value> {
     let whose = [
-        (keys::CLIENT_FUNCTIONS, keys::CLIENT_ATTRIBUTES, own(CLIENT)),
-        (keys::SERVER_FUNCTIONS, keys::SERVER_ATTRIBUTES, own(SERVER)),
-        (keys::TOOL_FUNCTIONS, keys::TOOL_ATTRIBUTES, own(TOOL)),
+        (keys::CLIENT_FUNCTIONS, keys::CLIENT_ATTRIBUTES, own(&OF_CLIENTS)),
+        (keys::SERVER_FUNCTIONS, keys::SERVER_ATTRIBUTES, own(&OF_SERVERS)),
+        (keys::TOOL_FUNCTIONS, keys::TOOL_ATTRIBUTES, own(&OF_TOOLS)),
         (keys::HOST_FUNCTIONS, keys::HOST_ATTRIBUTES, host.clone()),
     ];
     let mut infos = Vec::new();
@@ -358,6 +421,24 @@ mod tests {
     fn attributes_of(function: &str) -> BTreeSet<String> {
         let (_, attributes) = functions().find(|(name, _)| *name == function).expect(function);
         attributes.iter().copied().flatten().map(|(name, ..)| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn packed_functions_have_the_attributes_of_their_tables() {
+        for (functions, packed) in [(CLIENT, &OF_CLIENTS[..]), (SERVER, &OF_SERVERS), (TOOL, &OF_TOOLS)] {
+            let own = own(packed);
+            assert_eq!(own.len(), functions.len());
+            for (name, groups) in functions {
+                let table = groups.iter().copied().flatten();
+                let table: Vec<_> = table.map(|(name, key, ty)| (name.as_bytes(), key.as_bytes(), *ty)).collect();
+                let unpacked = own[&CString::new(*name).expect("a name")].iter();
+                let unpacked: Vec<_> = unpacked
+                    .map(|attribute| (attribute.name.as_ref().map_or(&b""[..], |name| name.as_bytes()), attribute))
+                    .map(|(name, attribute)| (name, attribute.key.as_bytes(), attribute.ty))
+                    .collect();
+                assert_eq!(unpacked, table, "{name}");
+            }
+        }
     }
 
     /// The files in which functions read their attributes, and the keys there that are not read: keys that are written, looked up or
