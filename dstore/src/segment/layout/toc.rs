@@ -375,21 +375,3 @@ native!(ArchivedColumnToc => ColumnToc { key, realm, ty, rows, source, reserved,
     numbers, presence, dictionary, sparse });
 native!(ArchivedModexToc => ModexToc { first_rank, last_rank, rank_step, placement, stride, rank_count;
     keys, shapes, fields, shape_ids, places, records });
-
-impl From<&ArchivedJobToc> for JobToc {
-    fn from(archived: &ArchivedJobToc) -> JobToc {
-        JobToc {
-            columns: archived.columns.iter().map(ColumnToc::from).collect(),
-            keys: (&archived.keys).into(),
-            rows: archived.rows.map(|rows| rows.to_native()),
-            proc_count: archived.proc_count.to_native(),
-            flags: archived.flags.to_native(),
-            reserved: archived.reserved.to_native(),
-            node_names: (&archived.node_names).into(),
-            node_ids: (&archived.node_ids).into(),
-            appnums: (&archived.appnums).into(),
-            node_runs: (&archived.node_runs).into(),
-            heap: (&archived.heap).into(),
-        }
-    }
-}

@@ -21,7 +21,7 @@ use crate::segment::layout::error::SegmentError;
 use crate::segment::layout::header::SegmentKind;
 use crate::segment::layout::raw_header::RawHeader;
 use crate::segment::layout::toc::{
-    APPNUMS_ARE_ROWS, ArchivedJobToc, IdRow, JobToc, NO_ID, NODE_IDS_ARE_ROWS, NameSlot, RunEntry,
+    APPNUMS_ARE_ROWS, ArchivedExtent, ArchivedJobToc, IdRow, NO_ID, NODE_IDS_ARE_ROWS, NameSlot, RunEntry,
 };
 
 /// A job segment: the host's registration of a job.
@@ -96,30 +96,31 @@ impl JobReader {
         segment: CheckedSegment,
         judge: &mut dyn FnMut(SegmentError) -> Result<(), SegmentError>,
     ) -> Result<JobReader, SegmentError> {
-        let toc = JobToc::from(segment.toc::<ArchivedJobToc>(SegmentKind::Job)?);
+        // Its columns are read where they lie: a copy of all takes 150 bytes of each in every process of the job.
+        let toc = segment.toc::<ArchivedJobToc>(SegmentKind::Job)?;
         let len = segment.bytes().len();
         let mut columns = Vec::with_capacity(toc.columns.len());
-        for column in &toc.columns {
-            columns.push(or_empty(Column::check(column, len), judge)?);
+        for column in toc.columns.iter() {
+            columns.push(or_empty(Column::check(&column.into(), len), judge)?);
         }
-        let mut table = |extent, width, what| {
-            or_empty(Table::check(extent, len, width).ok_or(SegmentError::Extent(what)), &mut *judge)
+        let mut table = |extent: &ArchivedExtent, width, what| {
+            or_empty(Table::check(extent.into(), len, width).ok_or(SegmentError::Extent(what)), &mut *judge)
         };
-        let mut node_names = table(toc.node_names, size_of::<NameSlot>(), "node names")?;
-        let node_ids = table(toc.node_ids, size_of::<IdRow>(), "node ids")?;
-        let appnums = table(toc.appnums, size_of::<IdRow>(), "application numbers")?;
-        let node_runs = table(toc.node_runs, size_of::<RunEntry>(), "runs of nodes")?;
-        let heap = table(toc.heap, 1, "heap")?;
+        let mut node_names = table(&toc.node_names, size_of::<NameSlot>(), "node names")?;
+        let node_ids = table(&toc.node_ids, size_of::<IdRow>(), "node ids")?;
+        let appnums = table(&toc.appnums, size_of::<IdRow>(), "application numbers")?;
+        let node_runs = table(&toc.node_runs, size_of::<RunEntry>(), "runs of nodes")?;
+        let heap = table(&toc.heap, 1, "heap")?;
         if node_names.count() != 0 && !node_names.count().is_power_of_two() {
             judge(SegmentError::Extent("node names are no power of two"))?;
             node_names = Table::default();
         }
         let mut reader = JobReader {
-            keys: or_empty(KeyTable::check(toc.keys, segment.bytes()), judge)?,
+            keys: or_empty(KeyTable::check((&toc.keys).into(), segment.bytes()), judge)?,
             columns: columns.into(),
-            rows: toc.rows,
-            proc_count: toc.proc_count,
-            flags: toc.flags,
+            rows: toc.rows.map(|rows| rows.to_native()),
+            proc_count: toc.proc_count.to_native(),
+            flags: toc.flags.to_native(),
             runs: OnceLock::new(),
             location_keys: [None; RankLocationKey::ALL.len()],
             caller_node: AtomicU64::new(u64::MAX),

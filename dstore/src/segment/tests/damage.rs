@@ -9,7 +9,7 @@ use crate::model::{Info, Key, KeyRef, Nspace, Rank, Value, keys};
 use crate::modex::ModexData;
 use crate::realm_resolution::{Caller, JobLookup, Realm, Selector, find};
 use crate::segment::layout::bytes::check_of;
-use crate::segment::layout::toc::{ArchivedJobToc, ArchivedModexToc, Extent, JobToc, ModexToc, SOURCE_PIECES};
+use crate::segment::layout::toc::{ArchivedJobToc, ArchivedModexToc, ColumnToc, Extent, ModexToc, SOURCE_PIECES};
 use crate::segment::read::checked::CheckedSegment;
 use crate::segment::write::build_job_made;
 use crate::segment::write::header::sign;
@@ -219,7 +219,7 @@ fn values_of(bytes: &[u8]) -> Extent {
     let segment = CheckedSegment::open(Box::new(HeapRegion::new(bytes))).expect("a segment");
     match segment.toc::<ArchivedModexToc>(SegmentKind::Modex) {
         Ok(toc) => ModexToc::from(toc).records,
-        Err(_) => JobToc::from(segment.toc::<ArchivedJobToc>(SegmentKind::Job).expect("a table of contents")).heap,
+        Err(_) => (&segment.toc::<ArchivedJobToc>(SegmentKind::Job).expect("a table of contents").heap).into(),
     }
 }
 
@@ -542,12 +542,16 @@ fn damaged_pieces_and_runs_give_no_wrong_number() {
     let good = build_job_made(&job, "test", 1..=u32::MAX).expect("a segment");
     let (columns, tables) = {
         let segment = CheckedSegment::open(Box::new(HeapRegion::new(&good))).expect("a segment");
-        let toc = JobToc::from(segment.toc::<ArchivedJobToc>(SegmentKind::Job).expect("a table of contents"));
-        let pieces: Vec<_> = toc.columns.iter().filter(|column| column.source == SOURCE_PIECES).collect();
+        let toc = segment.toc::<ArchivedJobToc>(SegmentKind::Job).expect("a table of contents");
+        let pieces: Vec<_> =
+            toc.columns.iter().map(ColumnToc::from).filter(|column| column.source == SOURCE_PIECES).collect();
         let reader = JobReader::open(Box::new(HeapRegion::new(&good))).expect("a segment");
         let key = |id: u32| Key::new(reader.keys().nth(id as usize).expect("a key").0.text()).expect("a key");
         let columns: Vec<(Key, u32)> = pieces.iter().map(|column| (key(column.key), column.rows)).collect();
-        (columns, pieces.iter().map(|column| column.numbers).chain([toc.node_runs]).collect::<Vec<Extent>>())
+        (
+            columns,
+            pieces.iter().map(|column| column.numbers).chain([Extent::from(&toc.node_runs)]).collect::<Vec<Extent>>(),
+        )
     };
     assert!(columns.len() >= 3 && tables.iter().all(|table| table.count > 1), "{columns:?}");
     let right = in_pieces(&good, &columns, 7);
