@@ -16,7 +16,7 @@
 #   make bench-engine         what the store costs without the C interface: building, attaching, looking up, maps (criterion)
 #   make bench-latency        a small Get over TCP while the server stores and publishes a fence of 256 MiB
 #   make bench-wireup         whole MPI jobs beside the stock library, pmixrun and a floor: start, memory, processor time;
-#                             BENCH_ARGS="--rounds 30"; with
+#                             BENCH_ARGS="--rounds 30", or "--ranks memory@256:3 --pairs 2" for memory instead of times; with
 #                             --root DIR under Open MPI 5 or 6, with --nodes 4 under Slurm, both as root; JSON in target/bench-wireup
 #   make bench-modex          a fence without data and direct modex beside a collecting fence, 4 to 1,008 ranks on 1 to 16 servers; JSON in
 #                             target/bench-modex; BENCH_ARGS="--rounds 9 --jobs 4x64,16x256"

@@ -3,11 +3,11 @@
 
     benches/results.py                  rewrites the generated blocks of README.md, docs/performance.md and docs/openmpi.md
     benches/results.py --check          fails if a block differs from the files in benches/results (part of `make check`)
-    benches/results.py --take DIR       copies DIR/bench.json, which `make bench` wrote, or DIR/jobs.json or DIR/wireup.json, which
-                                        `make bench-wireup` wrote, to benches/results with date, commit and machine, then rewrites
-                                        the blocks; --note TEXT says what else ran on the machine. Rows of several DIRs of one of
-                                        these files, measured in pieces, become one. target/bench-NAME, which `make bench
-                                        ROOT=.../NAME` wrote, becomes bench-NAME.json
+    benches/results.py --take DIR       copies DIR/bench.json, which `make bench` wrote, or DIR/jobs.json, DIR/memory.json or
+                                        DIR/wireup.json, which `make bench-wireup` wrote, to benches/results with date, commit and
+                                        machine, then rewrites the blocks; DIR may be such a file. --note TEXT says what else ran on
+                                        the machine. Rows of several DIRs of one of these files, measured in pieces, become one.
+                                        target/bench-NAME, which `make bench ROOT=.../NAME` wrote, becomes bench-NAME.json
 
 A block begins with `<!-- results: NAME -->` and ends with `<!-- /results -->`. Nothing in between is written by hand.
 """
@@ -374,14 +374,47 @@ class Jobs:
                 name = f"{name.removeprefix('true@')} `true`" if name.startswith("true@") else name
                 lines.append(f"| {label} | {name} | {' | '.join(self.cells(ranks, figure))} |")
                 label = ""
+        return [*lines, "", f"Medians with quartiles. {self.rounds()}"]
+
+    def rounds(self):
         document = self.document
-        return [*lines, "", (f"Medians with quartiles. Run of {document['date']}, library of {document['commit']}, {document['machine']}; "
-                             f"{rounds_of(document['results']['rows'])} {document['note']}").rstrip()]
+        return (f"Run of {document['date']}, library of {document['commit']}, {document['machine']}; "
+                f"{rounds_of(document['results']['rows'])} {document['note']}").rstrip()
+
+
+class Memory(Jobs):
+    """The memory of ranks and daemons by `make bench-wireup` with jobs `memory@N`."""
+
+    FIGURES = {
+        "memory of a rank": "private memory of a rank, KiB",
+        "pages of libpmix.so.2": "of it pages of `libpmix.so.2`",
+        "own memory of the daemon": "memory of `mpirun`, MiB",
+    }
+    TITLES = [*Jobs.COLUMNS, "net of the floor: stock", "ours", "`pmixrun`", "stock / ours"]
+
+    def cells(self, ranks, figure):
+        """Medians; what they are above the floor, and the ratio of that."""
+        medians = [self.rows[*column, ranks].get(figure, {}).get("median") for column in self.COLUMNS.values()]
+        cells = ["" if median is None else f"{median:,.1f}" if "MiB" in self.FIGURES[figure] else f"{median:,.0f}"
+                 for median in medians]
+        if None in medians:
+            return cells + [""] * 4
+        net = [median - medians[-1] for median in medians[:-1]]
+        return cells + [f"{above:,.0f}" for above in net] + [shown(net[0] / net[1])]
+
+    def block_memory(self):
+        lines = [f"| {self.release} | ranks | {' | '.join(self.TITLES)} |", "|" + "---|" * (2 + len(self.TITLES))]
+        for figure, label in self.FIGURES.items():
+            for ranks in sorted({key[2] for key in self.rows}, key=lambda ranks: int(ranks.removeprefix("memory@"))):
+                lines.append(f"| {label} | {ranks.removeprefix('memory@')} | {' | '.join(self.cells(ranks, figure))} |")
+                label = ""
+        return [*lines, "", self.rounds()]
 
 
 def take(directories, note):
     """Keeps a run as the one that the documents show."""
-    sources = [next((file for name in SOURCES if (file := Path(directory) / name).exists()), None) for directory in directories]
+    found = [[Path(path)] if Path(path).is_file() else [Path(path) / name for name in SOURCES] for path in directories]
+    sources = [next((file for file in files if file.name in SOURCES and file.exists()), None) for files in found]
     if None in sources or len({source.name for source in sources}) > 1:
         sys.exit(f"{', '.join(directories)}: not one of {', '.join(SOURCES)} in each")
     source = sources[-1]
@@ -411,7 +444,7 @@ def take(directories, note):
     (DIRECTORY / name).write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
 
-SOURCES = {"bench.json": Bench, "jobs.json": Jobs, "wireup.json": Wireup}
+SOURCES = {"bench.json": Bench, "jobs.json": Jobs, "memory.json": Memory, "wireup.json": Wireup}
 
 
 def main():

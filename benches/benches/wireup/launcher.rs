@@ -20,7 +20,7 @@ const DEADLINE: Duration = Duration::from_secs(600);
 const DEADLINE_OF_TRUE: Duration = Duration::from_secs(10);
 
 /// Name and unit of each figure.
-pub const FIGURES: [(&str, &str); 6] = [
+pub const FIGURES: [(&str, &str); 8] = [
     // Of the rank that takes longest for it.
     ("MPI_Init", "ms"),
     // From the launcher's start until the last rank has left MPI_Init.
@@ -33,6 +33,9 @@ pub const FIGURES: [(&str, &str); 6] = [
     ("memory of the daemon", "MiB"),
     // Its own memory when the job is over, without code.
     ("own memory of the daemon", "MiB"),
+    // Of the median rank, wired up: its anonymous memory, and how much of that lies in mappings of libpmix.so.2.
+    ("memory of a rank", "KiB"),
+    ("pages of libpmix.so.2", "KiB"),
 ];
 
 /// Of them, the one that the stopwatch cannot see under Slurm.
@@ -48,6 +51,8 @@ pub enum Job {
     True(usize),
     /// An MPI program with this number of ranks.
     Mpi(usize),
+    /// The same, whose ranks read their memory: that takes time, so that their times do not count.
+    Memory(usize),
 }
 
 impl fmt::Display for Job {
@@ -56,6 +61,7 @@ impl fmt::Display for Job {
             Job::True(1) => f.write_str("true"),
             Job::True(size) => write!(f, "true@{size}"),
             Job::Mpi(size) => write!(f, "{size}"),
+            Job::Memory(size) => write!(f, "memory@{size}"),
         }
     }
 }
@@ -184,7 +190,7 @@ impl Launcher<'_> {
     }
 
     fn command(&self, pair: Pair, job: Job, traces: &Traces) -> Run {
-        let (Job::Mpi(size) | Job::True(size)) = job;
+        let (Job::Mpi(size) | Job::True(size) | Job::Memory(size)) = job;
         let (run, wireup) = match self {
             Launcher::Own { .. } => {
                 let run = own_run(pair, traces).args(&format!("mpirun --oversubscribe -np {size} -x"));
@@ -219,7 +225,11 @@ impl Launcher<'_> {
                 (run, program("wireup"))
             }
         };
-        run.arg(if let Job::Mpi(_) = job { wireup } else { "true".into() })
+        match job {
+            Job::True(_) => run.arg("true"),
+            Job::Mpi(_) => run.arg(wireup),
+            Job::Memory(_) => run.arg(wireup).arg("--memory"),
+        }
     }
 }
 
@@ -239,13 +249,35 @@ fn read(ended: &Ended, job: Job, started: f64, is_parent: bool) -> Result<Figure
     if let Some([at, time, processor]) = numbers(&ended.stderr, "stopwatch: ").first().map(Vec::as_slice) {
         (began, took, used) = (*at, time / MILLISECOND, processor / MILLISECOND);
     }
-    let Job::Mpi(size) = job else { return Ok([f64::NAN, f64::NAN, took, used, f64::NAN, f64::NAN]) };
-    let times = numbers(&ended.stdout, "wired up ");
-    let latest = |which: usize| times.iter().filter_map(|times| times.get(which)).copied().fold(f64::NAN, f64::max);
-    if times.len() != size {
+    let mut figures = [f64::NAN; FIGURES.len()];
+    let (Job::True(size) | Job::Mpi(size) | Job::Memory(size)) = job;
+    if !matches!(job, Job::Memory(_)) {
+        figures[2..4].copy_from_slice(&[took, used]);
+    }
+    if matches!(job, Job::True(_)) {
+        return Ok(figures);
+    }
+    let line = if let Job::Memory(_) = job { "rank held " } else { "wired up " };
+    let of_ranks = numbers(&ended.stdout, line);
+    let of = |which: usize| of_ranks.iter().filter_map(move |of_rank| of_rank.get(which)).copied();
+    if of_ranks.len() != size {
         return Err(ended.to_string().into());
     }
-    let held = if is_parent { numbers(&ended.stdout, "daemon held ") } else { Vec::new() };
-    let mebibytes = |which: usize| held.first().and_then(|held| held.get(which)).map_or(f64::NAN, |kib| kib / 1024.0);
-    Ok([latest(1) / MILLISECOND, (latest(0) - began) / MILLISECOND, took, used, mebibytes(0), mebibytes(1)])
+    if let Job::Memory(_) = job {
+        figures[6..].copy_from_slice(&[median(of(0)), median(of(1))]);
+    } else {
+        let latest = |which: usize| of(which).fold(f64::NAN, f64::max);
+        figures[..2].copy_from_slice(&[latest(1) / MILLISECOND, (latest(0) - began) / MILLISECOND]);
+    }
+    if is_parent && let Some(held) = numbers(&ended.stdout, "daemon held ").first() {
+        held.iter().zip(&mut figures[4..6]).for_each(|(kib, figure)| *figure = kib / 1024.0);
+    }
+    Ok(figures)
+}
+
+/// The median of these figures, the upper one of two; NaN of none.
+fn median(figures: impl Iterator<Item = f64>) -> f64 {
+    let mut figures: Vec<_> = figures.collect();
+    figures.sort_by(f64::total_cmp);
+    figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
 }

@@ -4,7 +4,7 @@
 //! [--nodes N] [--also srun,hydra] [--pairs 2|4] [--out DIR]`. In each round the stock library and ours take turns on the server's and the ranks' side
 //! (`--pairs 2`: on both sides at once), and after them `pmixrun`, of each launcher in turn. Each round starts with another of them, so
 //! that other load of the machine affects all alike. Ratios are taken within a round. In place of a number of ranks, `true` is
-//! `mpirun -np 1 true`, a job without MPI, and `true@32` has 32 processes.
+//! `mpirun -np 1 true`, a job without MPI, and `true@32` has 32 processes. `memory@32` measures the memory of 32 ranks instead of times.
 //!
 //! The launcher is this machine's mpirun, with a floor beneath it: ranks that fork and exec start, and whose PMIx calls are answered out
 //! of a table. With `--root DIR`, or where `PMIX_TEST_OPENMPI5` and `PMIX_TEST_OPENMPI6` name directories, it
@@ -85,13 +85,14 @@ impl Options {
     }
 }
 
-/// A job and its number of rounds, from `NUMBER`, `true` or `true@NUMBER` with `:ROUNDS` after it.
+/// A job and its number of rounds, from `NUMBER`, `memory@NUMBER`, `true` or `true@NUMBER` with `:ROUNDS` after it.
 fn job(text: &str) -> Result<(Job, Option<usize>), Box<dyn Error>> {
     let (size, rounds) = text.split_once(':').map_or((text, None), |(size, rounds)| (size, Some(rounds)));
-    let job = match size.strip_prefix("true@") {
-        Some(size) => Job::True(size.parse()?),
+    let job = match size.split_once('@') {
+        Some(("true", size)) => Job::True(size.parse()?),
+        Some(("memory", size)) => Job::Memory(size.parse()?),
         None if size == "true" => Job::True(1),
-        None => Job::Mpi(size.parse()?),
+        _ => Job::Mpi(size.parse()?),
     };
     Ok((job, rounds.map(str::parse).transpose()?))
 }
@@ -127,9 +128,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     print!("{}", report::text(&rows));
     if let Some(directory) = &options.out {
         fs::create_dir_all(directory)?;
-        // The documents show this machine's jobs beside those of other places.
+        // The documents show this machine's jobs beside those of other places, and memory beside both.
         let is_here = options.nodes.is_none() && groups.iter().all(Group::has_floor);
-        fs::write(directory.join(if is_here { "jobs.json" } else { "wireup.json" }), report::json(&rows))?;
+        let (memory, jobs): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| matches!(row.job, Job::Memory(_)));
+        for (name, rows) in [(if is_here { "jobs.json" } else { "wireup.json" }, jobs), ("memory.json", memory)] {
+            if !rows.is_empty() {
+                fs::write(directory.join(name), report::json(&rows))?;
+            }
+        }
     }
     if let Some(cluster) = cluster {
         cluster.end();
