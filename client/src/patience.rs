@@ -5,6 +5,9 @@
 //! a fence that collects data to the thread's next Get, its sleeps may end later, by the timer slack of Linux. A thread that collects data
 //! goes on to get it; the next fence and the finalize put the old slack back, too.
 //!
+//! A thread that is made in between begins with the longer slack and keeps it: Linux hands it on. This library is not called when a
+//! program makes a thread or sleeps, so there is no place that could set it back.
+//!
 //! A Get pays nothing for this. The thread leaves the cache in which Gets find its hazard slot, and the way without the cache comes here.
 
 use std::cell::Cell;
