@@ -424,7 +424,7 @@ impl Client {
     /// With `PMIX_EMBED_BARRIER` a fence of the namespace comes first.
     ///
     /// # Errors
-    /// The status of the server or of the fence. The connection is closed in any case.
+    /// The status of the server, of the fence, or of a refused first commit. The connection is closed in any case.
     pub fn finalize(&self, infos: &[Info]) -> Result<()> {
         pin::end_patience();
         check_required(infos)?;
@@ -445,6 +445,8 @@ impl Client {
                 Err(Status::ERR_LOST_CONNECTION | Status::ERR_TIMEOUT | Status::ERR_UNREACH) => result,
                 answer => result.and(answer),
             };
+            // The last chance to tell it: no fence came after the commit.
+            result = result.and(inner.refused_commit(&mut inner.puts.lock()));
         }
         inner.link.close();
         // Output may come until the server has answered.

@@ -130,7 +130,8 @@ impl Client {
         let request = Request::Connect { procs, infos, extra: Vec::new() };
         self.inner.ask(request, timeout, |inner, reply: ConnectReply| {
             outcome(reply.status)?;
-            reply.jobs.into_iter().try_for_each(|(nspace, kvals)| inner.learn(nspace, kvals))
+            reply.jobs.into_iter().try_for_each(|(nspace, kvals)| inner.learn(nspace, kvals))?;
+            inner.refused_commit(&mut inner.puts.lock())
         })
     }
 
