@@ -68,6 +68,7 @@ PROCESSES = [
     "fork and exec of idle processes",
     "start and exit of a process",
     "collecting fence",
+    "CPU time of the server's threads for a rank and a fence",
     "first fence done",
     "all peers' keys",
     "memory of a rank",

@@ -92,6 +92,7 @@ fn main() -> Result<(), Failure> {
         measure::cold_calls(&mut results, options.sizes())?;
         measure::wire_up(&mut results, options.sizes(), round)?;
         measure::fences(&mut results, options.sizes(), round)?;
+        measure::growth(&mut results, options.sizes(), round)?;
         if geteuid().is_root() {
             measure::idle_connections(&mut results, options.sizes())?;
         }

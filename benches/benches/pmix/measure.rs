@@ -31,6 +31,8 @@ pub struct Sizes {
     /// The number of repetitions of that fence in a round, each followed by a plain copy; also of the sequence of many
     /// fences.
     pub fence_turns: usize,
+    /// Few and many ranks of one server, between which a fence should take its threads the same time for a rank.
+    pub growth: [u32; 2],
     /// The number of another user's idle connections while ranks start.
     pub idle: usize,
     /// The number of consecutive fences. The stock library's clients send all their values with each commit, so a
@@ -56,6 +58,7 @@ pub const FULL: Sizes = Sizes {
     clients: 32,
     values: 256,
     fence_turns: 9,
+    growth: [8, 128],
     idle: 2500,
     fences: 1000,
     stock_fences: 200,
@@ -75,6 +78,7 @@ pub const SMALL: Sizes = Sizes {
     clients: 4,
     values: 2,
     fence_turns: 1,
+    growth: [2, 4],
     idle: 20,
     fences: 20,
     stock_fences: 10,
@@ -127,6 +131,8 @@ pub const INIT_TO_FEW: &str = "init / that among 2 ranks";
 pub const BESIDE_IDLE: &str = "PMIx_Init of the slowest of 8 ranks beside idle connections of another user";
 pub const SERVED_TO_BARE: &str = "that / a server's thread without a library (benches/programs/bare.c)";
 pub const TO_ALONE: &str = "beside them / without them";
+pub const GROWTH: &str = "CPU time of the server's threads for a rank and a fence";
+pub const TO_FEW: &str = "among many ranks / among few";
 pub const ON_NODE: &str = "one call among ranks of a node, one peer's keys / among the fewest";
 
 /// Runs each library once to fill caches.
@@ -314,6 +320,34 @@ pub fn fences(results: &mut Results, sizes: &Sizes, round: usize) -> Result<(), 
                     add(format!("{} / first ten", name(fences)), "times", ten(fences) / ten(10));
                 }
             }
+        }
+    }
+    medians.add_to(results);
+    Ok(())
+}
+
+/// What a fence takes the server's threads for a rank, among few ranks of one server and among many. The libraries take turns within the
+/// round.
+pub fn growth(results: &mut Results, sizes: &Sizes, round: usize) -> Result<(), Failure> {
+    /// Fences of a kind, each after a barrier.
+    const FENCES: u32 = 20;
+    let wire = benchmark_program("wire", &[]);
+    let mut medians = Medians::new(&results.contenders);
+    for which in turns(&results.contenders, sizes.job_turns, round) {
+        let directory = &results.contenders[which].directory;
+        let served = |ranks: u32, args: &str| {
+            of_host(&host(directory, &format!("--clients {ranks}"), &wire, &format!("--len 32 {args}"))?, "served")
+        };
+        for (kind, more) in
+            [("a barrier and a fence without new values", 0), ("a barrier and 64 values of 32 bytes", 64)]
+        {
+            let mut of_fence = [0.0; 2];
+            for (spent, ranks) in of_fence.iter_mut().zip(sizes.growth) {
+                let fences = served(ranks, &format!("--fences {FENCES} --more {more}"))? - served(ranks, "")?;
+                *spent = fences * 1e3 / f64::from(FENCES * ranks);
+                medians.push(which, (GROWTH, format!("{kind}: {ranks} ranks"), "us", *spent));
+            }
+            medians.push(which, (GROWTH, format!("{kind}: {TO_FEW}"), "times", of_fence[1] / of_fence[0]));
         }
     }
     medians.add_to(results);

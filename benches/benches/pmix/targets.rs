@@ -1,8 +1,8 @@
 //! The performance targets, and whether each is met.
 
 use crate::measure::{
-    BESIDE_IDLE, COLD, INIT_TO_FEW, JOB, ON_NODE, PLACEMENT, REGISTER_TO_READING, REGULAR, SERVED_TO_BARE, Sizes,
-    TO_ALONE,
+    BESIDE_IDLE, COLD, GROWTH, INIT_TO_FEW, JOB, ON_NODE, PLACEMENT, REGISTER_TO_READING, REGULAR, SERVED_TO_BARE,
+    Sizes, TO_ALONE, TO_FEW,
 };
 use crate::results::{Results, Row};
 
@@ -141,6 +141,9 @@ pub fn targets(results: &Results, sizes: &Sizes) -> Vec<Target> {
             figure,
             Bound::AtMost(2.0),
         );
+    }
+    for row in results.section(GROWTH).filter(|row| row.name.ends_with(TO_FEW)) {
+        add(format!("{GROWTH}, {}", row.name), "times", figures(row), Bound::AtMost(1.2));
     }
     for row in results.section(BESIDE_IDLE).filter(|row| row.name.ends_with(TO_ALONE)) {
         add(format!("{BESIDE_IDLE}, {}", row.name), "times", figures(row), Bound::AtMost(2.0));
