@@ -867,7 +867,7 @@ fn a_first_commit_is_not_waited_for_and_a_refused_one_is_repeated() {
 }
 
 #[test]
-fn a_refused_first_commit_is_told_by_the_next_fence_connect_or_finalize() {
+fn a_refused_first_commit_is_told_by_connect_or_finalize() {
     let refused = || {
         let stage = stage_under(VERSION, true);
         *stage.script.first_commits.lock() = Some(None);
