@@ -357,12 +357,13 @@ class Jobs:
 
     def cells(self, ranks, figure):
         """Medians with quartiles, then ratios."""
-        stock, ours, pmixrun, floor = (self.rows[*column, ranks][figure] for column in self.COLUMNS.values())
+        # A launcher whose jobs failed has no figure.
+        stock, ours, pmixrun, floor = (self.rows[*column, ranks].get(figure) for column in self.COLUMNS.values())
         spread = "{} ({} to {})".format
         also = [self.rows.get((*column, ranks), {}).get(figure) for column in self.ALSO.values()]
         medians = [spread(*(shown(of[name]) for name in ("median", "p25", "p75"))) if of else ""
                    for of in (stock, ours, pmixrun, floor, *also)]
-        ratios = [spread(*(shown(of[f"{name}{part}"]) for part in ("", "_p25", "_p75")))
+        ratios = [spread(*(shown(of[f"{name}{part}"]) for part in ("", "_p25", "_p75"))) if of and name in of else ""
                   for of, name in ((ours, "stock_ratio"), (pmixrun, "stock_ratio"), (pmixrun, "ours_ratio"), (pmixrun, "above_floor"))]
         return medians + ratios
 

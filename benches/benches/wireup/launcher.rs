@@ -205,7 +205,8 @@ impl Launcher<'_> {
             }
             Launcher::Slurm { cluster, nodes } => {
                 // In Debian's Slurm the other kind of fence does not wait for other nodes.
-                let layout = format!("-N {nodes} -n {size}");
+                // The cluster's nodes have 64 processors by name.
+                let layout = format!("-N {nodes} -n {size} --overcommit");
                 let run = cluster.srun_by(program("stopwatch"), pair, USERS[0], &layout);
                 (run.env("SLURM_PMIX_FENCE", "ring"), program("wireup"))
             }
