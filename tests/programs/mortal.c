@@ -310,6 +310,10 @@ static bool collect(void)
         if (ranks[rank].pid == pid) {
             ranks[rank].pid = 0;
             ranks[rank].state = state;
+            if (WIFSIGNALED(state)) {
+                /* A client that is deregistered before the server's thread has read the end of its connection is not logged as lost. */
+                usleep(50 * 1000);
+            }
             PMIx_server_deregister_client(&ranks[rank].proc, NULL, NULL);
             return true;
         }
