@@ -20,6 +20,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
+use pmix_benches::figures::{lines, of_host, spread};
 use pmix_tests::{Library, benchmark_program};
 
 type Failure = Box<dyn Error>;
@@ -97,28 +98,20 @@ fn run(library: Library, (servers, ranks): Job, reader: &str, is_direct: bool) -
     if !output.status.success() {
         return Err(format!("{command:?}: {}\n{said}{}", output.status, String::from_utf8_lossy(&output.stderr)).into());
     }
-    let (mut begun, mut ended, mut count) = (f64::INFINITY, 0.0, 0);
-    for line in said.lines().filter_map(|line| line.strip_prefix("exchange ")) {
-        let (first, last) = line.split_once(' ').ok_or("a line of two times")?;
+    let times = lines(&said, "exchange");
+    if times.len() != ranks {
+        return Err(format!("{} of {ranks} ranks: {said}", times.len()).into());
+    }
+    let (mut begun, mut ended) = (f64::INFINITY, 0.0);
+    for (first, last) in times {
         begun = first.parse::<f64>()?.min(begun);
-        ended = last.parse::<f64>()?.max(ended);
-        count += 1;
+        ended = last.first().ok_or("a line of two times")?.max(ended);
     }
-    if count != ranks {
-        return Err(format!("{count} of {ranks} ranks: {said}").into());
-    }
-    let of_host = |name: &str| -> Result<f64, Failure> {
-        let mut values =
-            said.lines().filter_map(|line| line.strip_prefix("host ")?.strip_prefix(name)?.strip_prefix(' '));
-        let value =
-            values.next().and_then(|value| value.split(' ').next()).ok_or_else(|| format!("no {name}: {said}"))?;
-        Ok(value.parse()?)
-    };
     Ok(Figures {
         elapsed: ended - begun,
-        processor: of_host("processor")? / clients as f64,
-        requests: of_host("requests")?,
-        bytes: of_host("fenced")? + of_host("answered")?,
+        processor: of_host(&said, "processor")? / clients as f64,
+        requests: of_host(&said, "requests")?,
+        bytes: of_host(&said, "fenced")? + of_host(&said, "answered")?,
     })
 }
 
@@ -128,13 +121,6 @@ struct Row {
     reader: &'static str,
     library: &'static str,
     rounds: Vec<[Figures; 2]>,
-}
-
-/// The middle one, the smallest and the largest.
-fn spread(figures: impl Iterator<Item = f64>) -> [f64; 3] {
-    let mut all: Vec<f64> = figures.collect();
-    all.sort_by(f64::total_cmp);
-    [all[all.len() / 2], all[0], all[all.len() - 1]]
 }
 
 impl Row {

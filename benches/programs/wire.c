@@ -176,7 +176,7 @@ int main(int argc, char **argv)
         } else if (strcmp(argv[i], "--more") == 0 && i + 1 < argc) {
             more = atoi(argv[++i]);
         } else {
-            fprintf(stderr, 
+            fprintf(stderr,
                     "usage: wire [--peers | --neighbours] [--direct] [--settled] [--memory] [--len BYTES] [--keys N] [--fences F]"
                     " [--more N] [--copy]\n");
             return 64;

@@ -11,3 +11,5 @@
 //!
 //! `results.py` keeps a run in `results/bench.json` and writes the tables of README.md and docs/performance.md from it.
 //! `instructions.tsv` has the instructions of each kind of call, which `tests/tests/benchmarks.rs` compares.
+
+pub mod figures;

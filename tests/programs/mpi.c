@@ -405,7 +405,7 @@ static int rank_by_launcher(void)
     return text != NULL ? atoi(text) : -1;
 }
 
-/* Waits until all ranks are here, without a connection between ranks where that can be had: Open MPI 6 aborts a rank whose connection to
+/* Waits until all ranks are here, if possible without connections between ranks: Open MPI 6 aborts a rank whose connection to
  * another one closes, and may do so before mpirun learns why the other one ended. Open MPI 4 keeps PMIx to itself. */
 static void wait_for_all(void)
 {

@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::process::Command;
 
+use pmix_benches::figures::{lines, median, of_host};
 use pmix_tests::{PLACEMENTS, benchmark_program, published};
 
 use crate::Failure;
-use crate::results::{Contender, Figure, Results, median};
+use crate::results::{Contender, Figure, Results};
 use crate::targets::CALLS;
 use crate::turns::{Player, play};
 
@@ -223,10 +224,10 @@ pub fn wire_up(results: &mut Results, sizes: &Sizes, round: usize) -> Result<(),
                 }
             }
         }
-        let limit = median(&limit);
+        let limit = median(limit);
         results.add_limit(format!("server's thread for a rank, {clients} ranks"), "ms", limit);
         for (which, all) in all.iter().enumerate() {
-            let [idle, idle_spent, ready, spent, served] = all.each_ref().map(|values| median(values));
+            let [idle, idle_spent, ready, spent, served] = all.each_ref().map(|values| median(values.iter().copied()));
             let name = |what| format!("{clients} ranks, {what}");
             let beyond = [
                 ("until the last is ready", ready - idle),
@@ -273,7 +274,7 @@ pub fn idle_connections(results: &mut Results, sizes: &Sizes) -> Result<(), Fail
                 figures.push(init.into_iter().fold(0.0, f64::max));
             }
         }
-        let (alone, beside) = (median(&alone), median(&beside));
+        let (alone, beside) = (median(alone), median(beside));
         results.add(ours, (BESIDE_IDLE, format!("{way}: without them"), "ms", alone));
         results.add(ours, (BESIDE_IDLE, format!("{way}: beside {}", sizes.idle), "ms", beside));
         results.add(ours, (BESIDE_IDLE, format!("{way}: {TO_ALONE}"), "times", beside / alone));
@@ -311,7 +312,7 @@ pub fn fences(results: &mut Results, sizes: &Sizes, round: usize) -> Result<(), 
                 let fences = if *is_quick { sizes.fences } else { sizes.stock_fences };
                 let said = fence(&format!("--fences {fences}"))?;
                 let often: Vec<_> = lines(&said, "fence").iter().map(|(_, fields)| fields[0]).collect();
-                let ten = |last: usize| often.get(last - 10..last).map_or(f64::NAN, median);
+                let ten = |last: usize| median(often.get(last - 10..last).into_iter().flatten().copied());
                 let name = |last: usize| format!("small fences, last ten of {last}");
                 add("small fences, first ten".into(), "ms", ten(10));
                 add(name(sizes.stock_fences), "ms", ten(sizes.stock_fences));
@@ -385,7 +386,7 @@ impl Medians {
     fn add_to(self, results: &mut Results) {
         for (which, all) in self.of.into_iter().enumerate() {
             for (section, name, unit, figures) in all {
-                results.add(which, (section, name, unit, median(&figures)));
+                results.add(which, (section, name, unit, median(figures)));
             }
         }
     }
@@ -473,9 +474,9 @@ pub fn jobs(results: &mut Results, sizes: &Sizes, round: usize, is_full: bool) -
         let mut among_few = f64::NAN;
         for (job, shape, ranks) in job_shapes(sizes, contender.is_quick || is_full) {
             let mut add = |what: &str, unit, figure| medians.push(which, (JOB, format!("{job}: {what}"), unit, figure));
-            let reading_before = median(&limit.play("infos")?);
+            let reading_before = median(limit.play("infos")?);
             let said = host(&contender.directory, &shape, &benchmark_program("wire", &[]), "")?;
-            let reading = (reading_before + median(&limit.play("infos")?)) / 2.0;
+            let reading = (reading_before + median(limit.play("infos")?)) / 2.0;
             for (what, unit) in [("register", "ms"), ("memory", "KiB"), ("deregister", "ms")] {
                 add(what, unit, of_host(&said, what)?);
             }
@@ -531,23 +532,6 @@ fn output(command: &mut Command) -> Result<String, Failure> {
         return Err(format!("{command:?}: {}\n{said}", ended.status).into());
     }
     Ok(String::from_utf8(ended.stdout)?)
-}
-
-/// Lines that begin with `kind`: the next word, and the numbers after it.
-fn lines(text: &str, kind: &str) -> Vec<(String, Vec<f64>)> {
-    let of_kind = text.lines().filter_map(|line| line.strip_prefix(kind)?.strip_prefix(' '));
-    let parts = of_kind.filter_map(|line| {
-        let mut words = line.split(' ');
-        let name = words.next()?.to_owned();
-        Some((name, words.filter_map(|word| word.parse().ok()).collect()))
-    });
-    parts.collect()
-}
-
-/// The first server's figure of this name.
-fn of_host(text: &str, name: &str) -> Result<f64, Failure> {
-    let found = lines(text, "host").into_iter().find(|(known, _)| known == name);
-    Ok(found.ok_or_else(|| format!("the host does not say {name}"))?.1[0])
 }
 
 /// The maximum of a field over all ranks. Field 0 is the name of the line.

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
+use pmix_benches::figures::median;
+
 use crate::Failure;
 
 /// A library under measurement, and its name in tables.
@@ -39,12 +41,12 @@ pub struct Row {
 
 impl Row {
     pub fn median(&self, which: usize) -> f64 {
-        median(&self.figures[which])
+        median(self.figures[which].iter().copied())
     }
 
     /// The median of the ratio between another library's figure and the first library's in the same round.
     pub fn ratio(&self, which: usize) -> f64 {
-        median(&self.ratios(which))
+        median(self.ratios(which))
     }
 
     /// That ratio of each round.
@@ -86,17 +88,10 @@ impl Results {
     }
 
     pub fn limit(&self, name: &str) -> f64 {
-        self.limits.iter().find(|(known, ..)| known == name).map_or(f64::NAN, |(.., all)| median(all))
+        self.limits.iter().find(|(known, ..)| known == name).map_or(f64::NAN, |(.., all)| median(all.iter().copied()))
     }
 
     pub fn section(&self, section: &str) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(move |row| row.section == section)
     }
-}
-
-/// The median; NaN if there are no values.
-pub fn median(values: &[f64]) -> f64 {
-    let mut values = values.to_vec();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

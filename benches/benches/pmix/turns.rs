@@ -6,8 +6,9 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use pmix_benches::figures::median;
+
 use crate::Failure;
-use crate::results::median;
 
 /// A program that makes batches of calls on request: see `benches/programs/turns.h`.
 pub struct Player {
@@ -66,7 +67,7 @@ pub fn play(players: &mut [(&mut Player, &str)], turns: usize) -> Result<Vec<Pla
         let mut first = f64::NAN;
         for (index, (player, name)) in players.iter_mut().enumerate() {
             let batches = player.play(name)?;
-            let turn = median(&batches);
+            let turn = median(batches.iter().copied());
             first = if index == 0 { turn } else { first };
             all[index].0.extend(batches);
             all[index].1.push(turn / first);
@@ -75,7 +76,7 @@ pub fn play(players: &mut [(&mut Player, &str)], turns: usize) -> Result<Vec<Pla
     let played = all.into_iter().map(|(mut batches, to_first)| {
         batches.sort_by(f64::total_cmp);
         let most = batches.get(batches.len() * 99 / 100).copied().unwrap_or(f64::NAN);
-        Played { ns: median(&batches), most, to_first: median(&to_first) }
+        Played { ns: median(batches), most, to_first: median(to_first) }
     });
     Ok(played.collect())
 }

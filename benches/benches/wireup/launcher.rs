@@ -3,11 +3,13 @@
 use std::error::Error;
 use std::fmt;
 use std::fs;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use pmix_benches::figures::median;
 use pmix_hwloc::Machine;
 use pmix_tests::{
     Cluster, Ended, Library, Pair, Root, Run, Traces, USERS, benchmark_program, floor_library, pmixrun, program,
@@ -38,7 +40,12 @@ pub const FIGURES: [(&str, &str); 8] = [
     ("pages of libpmix.so.2", "KiB"),
 ];
 
-/// Of them, the one that the stopwatch cannot see under Slurm.
+/// Where the figures of each source are: what ranks print of their start, the stopwatch, the daemon's memory, that of ranks.
+const OF_START: Range<usize> = 0..2;
+const OF_STOPWATCH: Range<usize> = 2..4;
+const OF_DAEMON: Range<usize> = 4..6;
+const OF_RANKS: Range<usize> = 6..8;
+/// The one of the stopwatch that it cannot see under Slurm.
 const PROCESSOR_TIME: usize = 3;
 
 /// The figures of one job, in this order; NaN where a launcher or a job has none.
@@ -140,7 +147,7 @@ impl Launcher<'_> {
 
     /// Whether it can start the job.
     pub fn starts(&self, job: Job) -> bool {
-        matches!((self, job), (_, Job::True(_))) || !matches!(self, Launcher::Hydra)
+        !matches!(self, Launcher::Hydra) || matches!(job, Job::True(_))
     }
 
     /// The libraries of server and ranks, as results name them.
@@ -253,7 +260,7 @@ fn read(ended: &Ended, job: Job, started: f64, is_parent: bool) -> Result<Figure
     let mut figures = [f64::NAN; FIGURES.len()];
     let (Job::True(size) | Job::Mpi(size) | Job::Memory(size)) = job;
     if !matches!(job, Job::Memory(_)) {
-        figures[2..4].copy_from_slice(&[took, used]);
+        figures[OF_STOPWATCH].copy_from_slice(&[took, used]);
     }
     if matches!(job, Job::True(_)) {
         return Ok(figures);
@@ -265,20 +272,13 @@ fn read(ended: &Ended, job: Job, started: f64, is_parent: bool) -> Result<Figure
         return Err(ended.to_string().into());
     }
     if let Job::Memory(_) = job {
-        figures[6..].copy_from_slice(&[median(of(0)), median(of(1))]);
+        figures[OF_RANKS].copy_from_slice(&[median(of(0)), median(of(1))]);
     } else {
         let latest = |which: usize| of(which).fold(f64::NAN, f64::max);
-        figures[..2].copy_from_slice(&[latest(1) / MILLISECOND, (latest(0) - began) / MILLISECOND]);
+        figures[OF_START].copy_from_slice(&[latest(1) / MILLISECOND, (latest(0) - began) / MILLISECOND]);
     }
     if is_parent && let Some(held) = numbers(&ended.stdout, "daemon held ").first() {
-        held.iter().zip(&mut figures[4..6]).for_each(|(kib, figure)| *figure = kib / 1024.0);
+        held.iter().zip(&mut figures[OF_DAEMON]).for_each(|(kib, figure)| *figure = kib / 1024.0);
     }
     Ok(figures)
-}
-
-/// The median of these figures, the upper one of two; NaN of none.
-fn median(figures: impl Iterator<Item = f64>) -> f64 {
-    let mut figures: Vec<_> = figures.collect();
-    figures.sort_by(f64::total_cmp);
-    figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
 }

@@ -11,6 +11,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::Instant;
 
+use pmix_benches::figures::{median, spread};
 use pmix_dstore::codec::{Dialect, Module, Packer, Untyped};
 use pmix_dstore::compression::compress;
 use pmix_dstore::model::{Bytes, Key, Kval, Rank, Value};
@@ -156,12 +157,6 @@ fn time(job: &Job, write: fn(&Borrowed<'_>) -> Vec<u8>) -> f64 {
     start.elapsed().as_secs_f64() * 1e6 / f64::from(FENCES)
 }
 
-/// The middle one, the smallest and the largest.
-fn spread(mut times: Vec<f64>) -> (f64, f64, f64) {
-    times.sort_by(f64::total_cmp);
-    (times[times.len() / 2], times[0], times[times.len() - 1])
-}
-
 fn main() -> Result<(), Box<dyn Error>> {
     let rounds: usize = std::env::args().nth(1).map_or(Ok(9), |text| text.parse())?;
     let jobs = jobs()?;
@@ -187,9 +182,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         for _ in 0..rounds {
             turns.push((time(job, released), time(job, columns)));
         }
-        let (released, ..) = spread(turns.iter().map(|turn| turn.0).collect());
-        let (columns, ..) = spread(turns.iter().map(|turn| turn.1).collect());
-        let (ratio, least, most) = spread(turns.iter().map(|turn| turn.1 / turn.0).collect());
+        let released = median(turns.iter().map(|turn| turn.0));
+        let columns = median(turns.iter().map(|turn| turn.1));
+        let [ratio, least, most] = spread(turns.iter().map(|turn| turn.1 / turn.0));
         println!("| {} | {released:.1} | {columns:.1} | {ratio:.2} ({least:.2} to {most:.2}) |", job.name);
     }
     Ok(())

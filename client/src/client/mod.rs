@@ -445,7 +445,7 @@ impl Client {
                 Err(Status::ERR_LOST_CONNECTION | Status::ERR_TIMEOUT | Status::ERR_UNREACH) => result,
                 answer => result.and(answer),
             };
-            // The last chance to tell it: no fence came after the commit.
+            // No fence or connect has reported it since the commit.
             result = result.and(inner.refused_commit(&mut inner.puts.lock()));
         }
         inner.link.close();

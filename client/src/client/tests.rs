@@ -867,7 +867,7 @@ fn a_first_commit_is_not_waited_for_and_a_refused_one_is_repeated() {
 }
 
 #[test]
-fn a_refused_first_commit_is_told_by_connect_or_finalize() {
+fn a_refused_first_commit_is_reported_by_connect_or_finalize() {
     let refused = || {
         let stage = stage_under(VERSION, true);
         *stage.script.first_commits.lock() = Some(None);
@@ -880,8 +880,8 @@ fn a_refused_first_commit_is_told_by_connect_or_finalize() {
     let procs = || vec![Proc::new(nspace("other"), Rank::WILDCARD)];
     assert_eq!(stage.client.connect_procs(procs(), Vec::new()).wait(), Err(Status::ERR_NOMEM));
     stage.answers_status(Status::SUCCESS);
-    assert_eq!(stage.client.finalize(&[]), Ok(()), "told once");
-    // What does not depend on the values does not tell it; finalize does at the latest.
+    assert_eq!(stage.client.finalize(&[]), Ok(()), "reported once");
+    // What does not depend on the values does not report it; finalize does at the latest.
     let stage = refused();
     stage.answers_status(Status::SUCCESS);
     assert_eq!(stage.client.job_control(Vec::new(), Vec::new()).wait().map(drop), Ok(()));

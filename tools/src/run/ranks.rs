@@ -105,8 +105,8 @@ impl Start {
         let words =
             |word: &OsStr| CString::new(word.as_bytes()).map_err(|_| format!("{}: has a NUL", word.to_string_lossy()));
         let passed_on = std::env::vars_os().filter(|(name, _)| !is_foreign(name) && name != LAUNCHED.0);
-        let own = passed_on.map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
-        let all = own.chain([format!("{}={}", LAUNCHED.0, LAUNCHED.1).into_bytes()]);
+        let inherited = passed_on.map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
+        let all = inherited.chain([format!("{}={}", LAUNCHED.0, LAUNCHED.1).into_bytes()]);
         Ok(Start {
             path: words(program.path.as_os_str())?,
             argv: std::iter::once(&program.name)
@@ -134,13 +134,13 @@ impl Start {
             let bytes = variable.as_bytes();
             env.iter().any(|(name, _)| bytes.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"=")))
         };
-        let theirs = env.iter().filter_map(|(name, value)| CString::new(format!("{name}={value}")).ok());
-        let theirs: Vec<CString> = theirs.collect();
+        let own = env.iter().filter_map(|(name, value)| CString::new(format!("{name}={value}")).ok());
+        let own: Vec<CString> = own.collect();
         let env: Vec<&CStr> =
-            self.env.iter().filter(|variable| !is_replaced(variable)).chain(&theirs).map(|it| &**it).collect();
+            self.env.iter().filter(|variable| !is_replaced(variable)).chain(&own).map(|it| &**it).collect();
         let argv: Vec<&CStr> = self.argv.iter().map(|word| &**word).collect();
         let words = |error| self.words(error);
-        let (failure, theirs) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).map_err(words)?;
+        let (failure, report) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).map_err(words)?;
         let parent = getpid();
         // SAFETY: this process has one thread, so the child is not restricted to async-signal-safe functions.
         match unsafe { fork() }.map_err(words)? {
@@ -153,7 +153,7 @@ impl Start {
             ForkResult::Child => {
                 let Err(error) =
                     become_rank(parent, stdin, stdout, stderr).and_then(|()| execve(&self.path, &argv, &env));
-                let _ = write(&theirs, &(error as i32).to_ne_bytes());
+                let _ = write(&report, &(error as i32).to_ne_bytes());
                 // SAFETY: ends the process without running what the parent has registered for its own end.
                 unsafe { libc::_exit(127) }
             }
