@@ -37,6 +37,7 @@ pub mod registry;
 mod root;
 mod run;
 pub mod sides;
+mod standing;
 mod traces;
 mod waiting;
 

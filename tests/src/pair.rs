@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use crate::foreign::{self, MPIRUN_CRASHES, MPIRUN_LOCKS_UP};
+use crate::foreign::{self, MPIRUN_CRASHES, MPIRUN_LOCKS_UP, MPIRUN_READS_NOT};
 use crate::run::generation;
 use crate::{Ended, Library, Run, Traces, program, release_of_mpirun};
 
@@ -58,6 +58,18 @@ impl Pair {
     pub fn job(self, traces: &Traces, size: usize, args: &str) -> Run {
         let run = self.mpirun(traces).args(&format!("-np {size}"));
         self.program().iter().fold(run, Run::arg).args(args)
+    }
+
+    /// Runs a job to its end.
+    ///
+    /// # Panics
+    /// If it hangs, but not as a job that spawns does with the stock library.
+    pub fn run(self, job: impl Fn(&Traces) -> Run) -> (Traces, Ended) {
+        foreign::despite(self, &[MPIRUN_READS_NOT], || {
+            let traces = Traces::begin();
+            let outcome = job(&traces).attempt();
+            (traces, outcome)
+        })
     }
 
     /// Asserts that a job of `mpi` succeeded and printed nothing on stderr, and that its `count` processes, children

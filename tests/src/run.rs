@@ -14,6 +14,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
 use crate::build::{Library, pmixrun};
+use crate::standing::Standing;
 use crate::traces::{MARK, Traces};
 
 /// A test that takes this long hangs, even on a machine that builds at the same time. Checkers of memory and threads
@@ -193,6 +194,11 @@ impl Hung {
         self.standing.iter().any(|process| process.name == name && process.at_locks >= 2)
     }
 
+    /// Whether a process with this name leaves bytes unread that have come by one of its TCP connections.
+    pub fn leaves_unread(&self, name: &str) -> bool {
+        self.standing.iter().any(|process| process.name == name && process.unread > 0)
+    }
+
     /// Whether there was a process with this name.
     pub fn has(&self, name: &str) -> bool {
         self.standing.iter().any(|process| process.name == name)
@@ -207,6 +213,7 @@ impl Hung {
             name: (*name).to_owned(),
             words: "prterun -np 2 /mnt/bin/mpi".to_owned(),
             at_locks: *at_locks,
+            unread: 0,
         };
         Hung { ended, after: Duration::ZERO, standing: processes.iter().map(standing).collect() }
     }
@@ -217,58 +224,6 @@ impl fmt::Display for Hung {
         writeln!(f, "still running after {:?}: {}", self.after, self.ended)?;
         self.standing.iter().try_for_each(|process| writeln!(f, "{process:?}"))
     }
-}
-
-/// A process of a command that hangs; zombies are left out.
-struct Standing {
-    name: String,
-    words: String,
-    /// The number of its threads in the system call that waits for locks.
-    at_locks: usize,
-}
-
-impl fmt::Debug for Standing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}), {} threads wait for locks", self.name, self.words.trim_end(), self.at_locks)
-    }
-}
-
-impl Standing {
-    /// The processes of the group and their descendants.
-    fn of_group(group: Pid) -> Vec<Standing> {
-        let mut found = vec![group.as_raw()];
-        let mut next = 0;
-        while let Some(parent) = found.get(next).copied() {
-            let children = entries(&format!("/proc/{parent}/task")).into_iter().flat_map(|thread| {
-                let children = std::fs::read_to_string(format!("/proc/{parent}/task/{thread}/children"));
-                children
-                    .unwrap_or_default()
-                    .split_whitespace()
-                    .filter_map(|pid| pid.parse::<i32>().ok())
-                    .collect::<Vec<_>>()
-            });
-            found.extend(children);
-            next += 1;
-        }
-        found.into_iter().filter_map(Standing::of).collect()
-    }
-
-    fn of(pid: i32) -> Option<Standing> {
-        let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).ok();
-        // Zombies have no command line.
-        let words = read("cmdline").filter(|words| !words.is_empty())?.replace('\0', " ");
-        let lock = format!("{} ", nix::libc::SYS_futex);
-        let at_lock =
-            |thread: &i32| read(&format!("task/{thread}/syscall")).is_some_and(|call| call.starts_with(&lock));
-        let at_locks = entries(&format!("/proc/{pid}/task")).iter().filter(|thread| at_lock(thread)).count();
-        Some(Standing { name: read("comm")?.trim_end().to_owned(), words, at_locks })
-    }
-}
-
-/// The entries of a directory that are numbers.
-fn entries(directory: &str) -> Vec<i32> {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// Reads a pipe to its end in a thread, piece by piece.

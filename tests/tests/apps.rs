@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use pmix_tests::foreign::{self, Fault, MPIRUN_LOCKS_UP};
+use pmix_tests::foreign::{self, Fault, MPIRUN_LOCKS_UP, MPIRUN_READS_NOT};
 use pmix_tests::{Ended, Pair, Run, Traces, plugin, repository};
 
 /// Debian's interpreter, for which its packages of modules are built.
@@ -76,7 +76,7 @@ const MPIRUN_STANDS: Fault =
 
 /// Runs a job to its end. With the stock library as server, a job that spawns sometimes hangs, also with stock ranks.
 fn attempt(pair: Pair, run: impl Fn(&Job) -> Run) -> (Job, Ended) {
-    foreign::despite(pair, &[MPIRUN_STANDS], || {
+    foreign::despite(pair, &[MPIRUN_STANDS, MPIRUN_READS_NOT], || {
         let job = Job { traces: Traces::begin(), pair };
         let outcome = run(&job).attempt();
         (job, outcome)

@@ -9,14 +9,18 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use pmix_tests::{Cluster, Library, Pair, ROOT, Run, Traces, is_large, plugin};
+use pmix_tests::{Cluster, Ended, Library, Pair, ROOT, Run, is_large, plugin};
 
 const STOCK: Pair = Pair { server: Library::Stock, ranks: Library::Stock };
 
-/// Runs a job that leaves its logs in a directory; returns its processes' requests and answers, sorted.
-fn asked(directory: &Path, job: Run) -> Vec<String> {
-    let ended = job.env("LD_PRELOAD", plugin("gets")).env("GETS_LOG", directory.join("gets-log")).succeed();
-    assert_eq!(ended.count("FAIL"), 0, "{ended}");
+/// A job that leaves its logs in a directory.
+fn logged(directory: &Path, job: Run) -> Run {
+    job.env("LD_PRELOAD", plugin("gets")).env("GETS_LOG", directory.join("gets-log"))
+}
+
+/// The requests of a job's processes, and the answers, sorted, from the logs in a directory, which are removed.
+fn asked(directory: &Path, ended: &Ended) -> Vec<String> {
+    assert_eq!((ended.code(), ended.count("FAIL")), (0, 0), "{ended}");
     let mut lines: Vec<String> = Vec::new();
     for file in fs::read_dir(directory).expect("a directory of the test").flatten() {
         if file.file_name().to_string_lossy().starts_with("gets-log.") {
@@ -50,8 +54,8 @@ fn assert_same_answers(processes: usize, asked: impl Fn(Pair) -> Vec<String>) {
 /// A job of `size` ranks under mpirun, in which `processes` processes make requests.
 fn under_mpirun(size: usize, args: &str, processes: usize) {
     assert_same_answers(processes, |pair| {
-        let traces = Traces::begin();
-        let lines = asked(&traces.own(), pair.job(&traces, size, args));
+        let (traces, ended) = pair.run(|traces| logged(&traces.own(), pair.job(traces, size, args)));
+        let lines = asked(&traces.own(), &ended);
         traces.assert_none_left(args);
         lines
     });
@@ -85,7 +89,8 @@ fn ranks_under_slurm() {
     assert_same_answers(4, |pair| {
         let job = cluster.job(pair, ROOT, "-N 2 --ntasks-per-node=2", "collectives");
         // Debian's Slurm ends a tree fence on each node alone, with any library.
-        asked(&cluster.scratch(), job.env("SLURM_PMIX_FENCE", "ring"))
+        let ended = logged(&cluster.scratch(), job.env("SLURM_PMIX_FENCE", "ring")).run();
+        asked(&cluster.scratch(), &ended)
     });
     cluster.end();
 }

@@ -10,8 +10,7 @@ use pmix_tests::{Library, Pair, Run, Traces, is_large, program, times};
 /// Runs a job in each pair, and asserts that it succeeds, has `count` processes, and leaves nothing.
 fn runs_well(size: usize, args: &str, count: usize) {
     for pair in Pair::all() {
-        let traces = Traces::begin();
-        let ended = pair.job(&traces, size, args).run();
+        let (traces, ended) = pair.run(|traces| pair.job(traces, size, args));
         pair.assert_well(&ended, count);
         traces.assert_none_left(&ended);
     }

@@ -39,8 +39,7 @@ fn left(ended: &Ended) -> Vec<&str> {
 
 /// Runs a job, and asserts that it succeeds, has `count` processes, and leaves nothing on any host.
 fn runs_well(pair: Pair, hosts: &str, options: &str, args: &str, count: usize) -> Ended {
-    let traces = Traces::begin();
-    let mut ended = job(pair, &traces, hosts, options, args).run();
+    let (traces, mut ended) = pair.run(|traces| job(pair, traces, hosts, options, args));
     // mpirun and the agent both create the agent's process group; the second one may print a warning.
     let is_usual = |line: &&str| !line.contains("plm:rsh: Warning: setpgid(");
     ended.stderr = ended.stderr.lines().filter(is_usual).flat_map(|line| [line, "\n"]).collect();
