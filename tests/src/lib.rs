@@ -27,6 +27,7 @@
 mod beside;
 mod build;
 mod cluster;
+mod deadline;
 pub mod foreign;
 mod left_out;
 mod pair;
@@ -47,6 +48,7 @@ pub use build::{
     repository, stock_release,
 };
 pub use cluster::{Cluster, Down, ROOT, USERS};
+pub use deadline::Deadline;
 pub use left_out::{left_out, note};
 pub use pair::{Pair, is_large, times};
 pub use published::published;

@@ -8,12 +8,13 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{LazyLock, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
 use crate::build::{Library, pmixrun};
+use crate::deadline::Deadline;
 use crate::standing::Standing;
 use crate::traces::{MARK, Traces};
 
@@ -146,11 +147,11 @@ impl Run {
             thread::spawn(move || std::io::Write::write_all(&mut stdin, &input));
         }
         let (stdout, stderr) = (collect(child.stdout.take()), collect(child.stderr.take()));
-        let deadline = Instant::now() + self.deadline;
+        let mut deadline = Deadline::new(self.deadline);
         let status = loop {
             match child.try_wait() {
                 Ok(Some(status)) => break Some(status),
-                Ok(None) if Instant::now() < deadline => thread::sleep(Duration::from_millis(5)),
+                Ok(None) if deadline.pause() => {}
                 Ok(None) => break None,
                 Err(error) => panic!("waiting for {}: {error}", self.words[0].display()),
             }

@@ -15,10 +15,11 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tempfile::TempDir;
+
+use crate::deadline::Deadline;
 
 /// The environment variable that marks processes of a test.
 pub(crate) const MARK: &str = "TRACED_BY";
@@ -28,13 +29,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs `attempt` until it returns `None`. After [`PATIENCE`], returns its last answer.
 pub(crate) fn patiently<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
-    let deadline = Instant::now() + PATIENCE;
+    let mut deadline = Deadline::new(PATIENCE);
     loop {
         let answer = attempt()?;
-        if Instant::now() >= deadline {
+        if !deadline.pause() {
             return Some(answer);
         }
-        thread::sleep(Duration::from_millis(5));
     }
 }
 

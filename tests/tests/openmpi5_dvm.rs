@@ -8,13 +8,13 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use pmix_tests::foreign::{PRRTE_NAMES_NOBODY, despite};
 use pmix_tests::sides::{self, with_roots};
-use pmix_tests::{Ended, Library, Living, Pair, Root, Run, Traces, left_out, times};
+use pmix_tests::{Deadline, Ended, Library, Living, Pair, Root, Run, Traces, left_out, times};
 
 /// The libraries of a DVM's daemon and ranks, and of the tools that connect to it.
 #[derive(Clone, Copy, Debug)]
@@ -63,10 +63,9 @@ fn with_library(run: Run, library: Library) -> Run {
 /// # Panics
 /// If it does not come.
 fn wait_for(what: &str, mut has_come: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Run::deadline_by_default();
+    let mut deadline = Deadline::new(Run::deadline_by_default());
     while !has_come() {
-        assert!(Instant::now() < deadline, "waiting for {what}");
-        thread::sleep(Duration::from_millis(5));
+        assert!(deadline.pause(), "waiting for {what}");
     }
 }
 

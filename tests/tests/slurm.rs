@@ -8,12 +8,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use pmix_tests::foreign::{self, SLURM_IS_FIRST};
-use pmix_tests::{Cluster, Ended, Library, Pair, ROOT, Run, USERS, program, times};
+use pmix_tests::{Cluster, Deadline, Ended, Library, Pair, ROOT, Run, USERS, program, times};
 
 /// The reference: the stock library on both sides.
 const REFERENCE: Pair = Pair { server: Library::Stock, ranks: Library::Stock };
@@ -43,12 +43,11 @@ fn run(cluster: &Cluster, pair: Pair, user: u32, layout: &str, args: &str) -> En
 
 /// Waits until the ranks of a job have made their files, `FILE.0`, `FILE.1` ..., and removes these.
 fn arrived(file: &Path, ranks: usize) {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let mut deadline = Deadline::new(Duration::from_secs(60));
     for rank in 0..ranks {
         let here = file.with_extension(rank.to_string());
         while fs::remove_file(&here).is_err() {
-            assert!(Instant::now() < deadline, "rank {rank} has not come");
-            thread::sleep(Duration::from_millis(5));
+            assert!(deadline.pause(), "rank {rank} has not come");
         }
     }
 }
@@ -332,7 +331,7 @@ fn a_slurmstepd_that_is_killed_takes_its_ranks_along_and_the_step_can_be_cancell
             let orphans = cluster.beside(killed, "program-mpi");
             assert_eq!((orphans.len(), cluster.beside(other, "program-mpi").len()), (2, 2), "{pair:?}");
             kill(Pid::from_raw(killed as i32), Signal::SIGKILL).expect("root may");
-            let deadline = Instant::now() + Duration::from_secs(60);
+            let mut deadline = Deadline::new(Duration::from_secs(60));
             // Ranks of Open MPI 5 outlive their server, with the stock library, too.
             if !is_open_mpi_4() {
                 for &rank in &orphans {
@@ -340,8 +339,7 @@ fn a_slurmstepd_that_is_killed_takes_its_ranks_along_and_the_step_can_be_cancell
                 }
             }
             while orphans.iter().any(|rank| Path::new(&format!("/proc/{rank}")).exists()) {
-                assert!(Instant::now() < deadline, "{pair:?}: ranks outlive their server");
-                thread::sleep(Duration::from_millis(5));
+                assert!(deadline.pause(), "{pair:?}: ranks outlive their server");
             }
             assert_eq!(cluster.beside(other, "program-mpi").len(), 2, "{pair:?}");
             let cancel = cluster.command(ROOT, "scancel", Library::Stock).args("--quiet --state=RUNNING --user=root");
@@ -350,8 +348,7 @@ fn a_slurmstepd_that_is_killed_takes_its_ranks_along_and_the_step_can_be_cancell
             assert_ne!(ended.code(), 0, "{pair:?}: {ended}");
             assert!(cluster.beside(other, "program-mpi").is_empty(), "{pair:?}: {ended}");
             while !cluster.slurmstepds().is_empty() {
-                assert!(Instant::now() < deadline, "{pair:?}: slurmstepd stays: {ended}");
-                thread::sleep(Duration::from_millis(5));
+                assert!(deadline.pause(), "{pair:?}: slurmstepd stays: {ended}");
             }
             fs::remove_file(&gate).expect("the gate");
         }

@@ -8,12 +8,14 @@ use std::io::ErrorKind;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sched::{CloneFlags, setns};
 use nix::unistd::{Gid, Uid, geteuid, setfsgid, setfsuid};
 use pmix_tests::peers::{Target, Way, log};
-use pmix_tests::{Cluster, Ended, Library, Living, Pair, ROOT, Run, Traces, USERS, left_out, pmixrun, program, times};
+use pmix_tests::{
+    Cluster, Deadline, Ended, Library, Living, Pair, ROOT, Run, Traces, USERS, left_out, pmixrun, program, times,
+};
 
 /// Ours on both sides.
 fn ours() -> Pair {
@@ -22,13 +24,12 @@ fn ours() -> Pair {
 
 /// Waits until the job has written a file; returns its contents.
 fn written(file: &Path) -> String {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let mut deadline = Deadline::new(Duration::from_secs(60));
     loop {
         match fs::read_to_string(file) {
             Ok(text) => return text,
-            Err(error) => assert!(Instant::now() < deadline, "{}: {error}", file.display()),
+            Err(error) => assert!(deadline.pause(), "{}: {error}", file.display()),
         }
-        thread::sleep(Duration::from_millis(5));
     }
 }
 
