@@ -1,7 +1,7 @@
 //! Known intermittent faults of foreign programs, and the retry that a test may make after one.
 //!
 //! A fault has a signature of the foreign program, never of ours. There is no retry if our library is on both sides or
-//! in the server, unless the fault is in the host's own messages, which no PMIx library carries. The number of retries follows from the rate of the fault with the stock library on both sides: more
+//! in the server. The number of retries follows from the rate of the fault with the stock library on both sides: more
 //! retries are a failure, and so is a crash of our rank. Each retry is in the test's output and in the report
 //! (`left_out`).
 
@@ -16,8 +16,6 @@ use crate::{Library, Pair};
 pub struct Fault {
     /// Its name in reports.
     pub name: &'static str,
-    /// Whether it is in the host's own messages, so that it is met with our library in the server, too.
-    pub is_of_host: bool,
     /// Whether a run shows it.
     pub is_met: fn(&Outcome) -> bool,
     /// The number of runs with the fault among 1000 with the stock library on both sides.
@@ -29,18 +27,13 @@ pub type Outcome = Result<Ended, Box<Hung>>;
 
 /// mpirun, with the stock library as its server, crashes while it ends a job (4.1.4 with 4.2.2: 9 of 212 aborts on a busy machine,
 /// 2026-11-23).
-pub const MPIRUN_CRASHES: Fault = Fault {
-    name: "mpirun crashes",
-    is_of_host: false,
-    is_met: |outcome| outcome.as_ref().is_ok_and(Ended::is_crash),
-    per_mille: 45,
-};
+pub const MPIRUN_CRASHES: Fault =
+    Fault { name: "mpirun crashes", is_met: |outcome| outcome.as_ref().is_ok_and(Ended::is_crash), per_mille: 45 };
 
 /// mpirun, with the stock library as its server, deadlocks: its main thread and the library's thread wait for each
 /// other instead of for sockets (4.1.4 with 4.2.2: 6 of 212 aborts on a busy machine, 2026-11-23).
 pub const MPIRUN_LOCKS_UP: Fault = Fault {
     name: "mpirun locks itself up",
-    is_of_host: false,
     is_met: |outcome| outcome.as_ref().is_err_and(|hung| hung.waits_for_itself("mpirun")),
     per_mille: 45,
 };
@@ -50,7 +43,6 @@ pub const MPIRUN_LOCKS_UP: Fault = Fault {
 /// 18 bytes were unread each time).
 pub const MPIRUN_READS_NOT: Fault = Fault {
     name: "mpirun does not read a rank's connection",
-    is_of_host: false,
     is_met: |outcome| outcome.as_ref().is_err_and(|hung| hung.leaves_unread("mpirun")),
     per_mille: 70,
 };
@@ -60,7 +52,6 @@ pub const MPIRUN_READS_NOT: Fault = Fault {
 /// a lock, so what our library does wrong in a rank that goes on is no such fault.
 pub const PRRTE_STANDS: Fault = Fault {
     name: "PRRTE stands still",
-    is_of_host: false,
     is_met: |outcome| {
         outcome.as_ref().is_err_and(|hung| hung.waits_for_itself("prterun") || hung.has("prterun") && !hung.has("mpi"))
     },
@@ -72,7 +63,6 @@ pub const PRRTE_STANDS: Fault = Fault {
 /// word; the daemon's directory stays on its host.
 pub const PRRTE_LOSES_A_DAEMON: Fault = Fault {
     name: "PRRTE loses a daemon",
-    is_of_host: false,
     is_met: |outcome| {
         let is_lost = |line: &str| {
             line.starts_with("PRTE has lost communication with a remote daemon")
@@ -88,7 +78,6 @@ pub const PRRTE_LOSES_A_DAEMON: Fault = Fault {
 /// (2026-11-25).
 pub const PRRTE_IS_TOO_EARLY: Fault = Fault {
     name: "prterun writes to a daemon that it does not know yet",
-    is_of_host: false,
     is_met: |outcome| {
         let is_it =
             |line: &str| line.contains("whose contact information is unknown in file") && line.contains("iof_hnp.c");
@@ -97,25 +86,10 @@ pub const PRRTE_IS_TOO_EARLY: Fault = Fault {
     per_mille: 25,
 };
 
-/// PRRTE 5.0.0rc1 loses the order of its own broadcasts to its daemons while a job ends, and says so on standard error; the job has
-/// succeeded (3 of 70 jobs that spawn on four hosts with ours in the daemons, 0 of 70 with stock, on a busy machine, 2026-11-26). Its
-/// broadcasts have numbers of its own, which it checks itself; the PMIx library has no part in them.
-pub const PRRTE_LOSES_ORDER: Fault = Fault {
-    name: "PRRTE loses the order of its broadcasts",
-    is_of_host: true,
-    is_met: |outcome| {
-        let is_it =
-            |line: &str| line.contains("PRTE ERROR: Out of order message in file") && line.contains("grpcomm_xcast.c");
-        outcome.as_ref().is_ok_and(|ended| ended.code() == 0 && ended.stderr.lines().any(is_it))
-    },
-    per_mille: 45,
-};
-
 /// A daemon of PRRTE 5.0.0rc1, with the stock library as its server, sends a tool no data of the job that it has spawned, so that the tool
 /// does not know hosts and processes (2 of 25 with a stock tool, 1 of 25 with ours, 2026-11-25).
 pub const PRRTE_NAMES_NOBODY: Fault = Fault {
     name: "PRRTE names neither hosts nor processes",
-    is_of_host: false,
     is_met: |outcome| outcome.as_ref().is_ok_and(|ended| ended.stdout.contains("[unknown:unknown]")),
     per_mille: 80,
 };
@@ -124,7 +98,6 @@ pub const PRRTE_NAMES_NOBODY: Fault = Fault {
 /// an idle machine).
 pub const SLURM_IS_FIRST: Fault = Fault {
     name: "Slurm cancels a step before its ranks have ended",
-    is_of_host: false,
     is_met: |outcome| {
         let told = "Error handler invoked: status = -61";
         outcome.as_ref().is_ok_and(|ended| ended.code() == 137 && ended.stderr.contains(told))
@@ -132,7 +105,7 @@ pub const SLURM_IS_FIRST: Fault = Fault {
     per_mille: 10,
 };
 
-/// Repeats an attempt until it meets none of these faults, of stock servers or of the host. Returns the last attempt's value and
+/// Repeats an attempt until it meets none of these faults of stock servers. Returns the last attempt's value and
 /// outcome.
 ///
 /// # Panics
@@ -142,7 +115,7 @@ pub fn despite<T>(pair: Pair, faults: &[Fault], mut attempt: impl FnMut() -> (T,
     loop {
         let (with, outcome) = attempt();
         let mut met = None;
-        for fault in faults.iter().filter(|fault| fault.is_of_host || pair.server == Library::Stock) {
+        for fault in faults.iter().filter(|_| pair.server == Library::Stock) {
             let is_met = met.is_none() && (fault.is_met)(&outcome);
             fault.count(is_met);
             met = met.or(is_met.then_some(fault));
@@ -272,24 +245,6 @@ mod tests {
         assert!(
             !lost("cluster.sh: left: process 7: prted --debug") && !lost("cluster.sh: left: /dev/shm/sm_segment on n0")
         );
-    }
-
-    #[test]
-    fn a_fault_in_the_hosts_own_messages_is_one_with_our_server_too() {
-        let pair = Pair { server: Library::ours(), ranks: Library::ours() };
-        let said =
-            "[login:00061] PRTE ERROR: Out of order message in file ../../../src/grpcomm/grpcomm_xcast.c at line 1139";
-        for (exit, expected) in [(0, 2), (1, 1)] {
-            let mut tries = 0;
-            let fault =
-                Fault { name: if exit == 0 { "order lost" } else { "order lost, and failed" }, ..PRRTE_LOSES_ORDER };
-            despite(pair, &[fault], || {
-                tries += 1;
-                let script = if tries == 1 { format!("echo '{said}' >&2; exit {exit}") } else { String::new() };
-                ((), shell(&script).attempt())
-            });
-            assert_eq!(tries, expected, "a job that fails has no excuse");
-        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use pmix_tests::foreign::{self, Fault, PRRTE_LOSES_A_DAEMON, PRRTE_LOSES_ORDER};
+use pmix_tests::foreign::{self, PRRTE_LOSES_A_DAEMON};
 use pmix_tests::sides::{self, AGENTS_GROUP, assert_like_stock, is_beyond_stock, on_all_sides, with_roots};
 use pmix_tests::{Ended, Pair, Root, Run, Traces, times};
 
@@ -66,16 +66,15 @@ fn assert_well(pair: Pair, traces: &Traces, ended: &mut Ended, count: usize) {
 
 /// Runs a job, and asserts that it succeeds, has `count` processes, and leaves nothing on any host.
 fn runs_well(root: &Root, pair: Pair, hosts: &str, options: &str, args: &str, count: usize) -> Ended {
-    ends_well(root, pair, hosts, options, args, count, &[PRRTE_LOSES_ORDER])
+    let traces = Traces::begin();
+    let mut ended = job(root, pair, &traces, hosts, options, args).run();
+    assert_well(pair, &traces, &mut ended, count);
+    ended
 }
 
 /// The same for a job whose processes connect.
 fn connects_well(root: &Root, pair: Pair, hosts: &str, options: &str, args: &str, count: usize) -> Ended {
-    let fault = if root.generation() == 5 { PRRTE_LOSES_A_DAEMON } else { PRRTE_LOSES_ORDER };
-    ends_well(root, pair, hosts, options, args, count, &[fault])
-}
-
-fn ends_well(root: &Root, pair: Pair, hosts: &str, options: &str, args: &str, count: usize, faults: &[Fault]) -> Ended {
+    let faults = if root.generation() == 5 { &[PRRTE_LOSES_A_DAEMON][..] } else { &[] };
     let (traces, mut ended) = foreign::despite(pair, faults, || {
         let traces = Traces::begin();
         let outcome = job(root, pair, &traces, hosts, options, args).attempt();
