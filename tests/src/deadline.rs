@@ -1,7 +1,7 @@
 //! Deadlines that do not pass while the machine stands still.
 //!
-//! A virtual machine is suspended for a minute or more while its host copies or moves it (2026-11-26: 39 and 118 s). All clocks go on
-//! then, so that a job that is well would be taken for one that hangs.
+//! The virtual machine on which the tests were written is suspended at times (2026-11-26: for 39 s, by a script that wrote down gaps of
+//! its clock). All clocks go on then, so that a job that is well would be taken for one that hangs.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -40,10 +40,10 @@ pub const MPIRUN_LOCKS_UP: Fault = Fault {
 
 /// mpirun, with the stock library as its server, does not read a connection that it has accepted while it closed others, so that a rank's
 /// `PMIx_Init` does not return (4.1.4 with 4.2.2: 7 of 100 jobs that spawn three times with stock ranks, 6 of 100 with ours, 2026-11-26;
-/// 18 bytes were unread each time).
+/// 18 bytes of one connection were unread each time).
 pub const MPIRUN_READS_NOT: Fault = Fault {
     name: "mpirun does not read a rank's connection",
-    is_met: |outcome| outcome.as_ref().is_err_and(|hung| hung.leaves_unread("mpirun")),
+    is_met: |outcome| outcome.as_ref().is_err_and(|hung| hung.leaves_one_unread("mpirun")),
     per_mille: 70,
 };
 

@@ -195,9 +195,10 @@ impl Hung {
         self.standing.iter().any(|process| process.name == name && process.at_locks >= 2)
     }
 
-    /// Whether a process with this name leaves bytes unread that have come by one of its TCP connections.
-    pub fn leaves_unread(&self, name: &str) -> bool {
-        self.standing.iter().any(|process| process.name == name && process.unread > 0)
+    /// Whether a process with this name leaves bytes of exactly one of its TCP connections unread. One that has stopped reading altogether
+    /// leaves those of several.
+    pub fn leaves_one_unread(&self, name: &str) -> bool {
+        self.standing.iter().any(|process| process.name == name && process.unread == 1)
     }
 
     /// Whether there was a process with this name.

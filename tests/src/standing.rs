@@ -20,7 +20,7 @@ pub(crate) struct Standing {
     pub(crate) words: String,
     /// The number of its threads in the system call that waits for locks.
     pub(crate) at_locks: usize,
-    /// The number of its TCP connections with received bytes that it does not read.
+    /// The number of its TCP connections, over IPv4, with received bytes that it does not read.
     pub(crate) unread: usize,
 }
 
@@ -73,7 +73,7 @@ impl Standing {
     }
 }
 
-/// The process's TCP connections, by inode, with received bytes that it has not read yet, and the number of these bytes.
+/// The process's TCP connections over IPv4, by inode, with received bytes that it has not read yet, and the number of these bytes.
 fn unread(pid: i32) -> HashMap<u64, u64> {
     let own: HashSet<u64> = entries(&format!("/proc/{pid}/fd"))
         .iter()

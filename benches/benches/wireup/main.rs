@@ -1,9 +1,9 @@
 //! Whole jobs: from the start of mpirun or srun to its end.
 //!
 //! `make bench-wireup`, or `cargo bench -p pmix-benches --bench wireup -- [--rounds N] [--ranks N[:ROUNDS],...] [--root DIR]...
-//! [--nodes N] [--also srun,hydra] [--pairs 2|4] [--out DIR]`. In each round the stock library and ours take turns on the server's and
-//! the ranks' side (`--pairs 2`: on both sides at once), and after them `pmixrun`, of each launcher in turn. Each round starts with
-//! another of them, so that other load of the machine affects all alike. Ratios are taken within a round. In place of a number of ranks, `true` is
+//! [--nodes N] [--also srun,hydra] [--pairs 2|4] [--out DIR]`. In each round the stock library and ours take turns on the server's and the
+//! ranks' side (`--pairs 2`: on both sides at once), and after them `pmixrun`, of each launcher in turn. Each round starts with another of
+//! them, so that other load of the machine affects all alike. Ratios are taken within a round. In place of a number of ranks, `true` is
 //! `mpirun -np 1 true`, a job without MPI, and `true@32` has 32 processes. `memory@32` measures the memory of 32 ranks instead of times.
 //!
 //! The launcher is this machine's mpirun, with a floor beneath it: ranks that fork and exec start, and whose PMIx calls are answered out
