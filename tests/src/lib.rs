@@ -7,7 +7,7 @@
 //!   [`program_with`]: against others.
 //! * [`example`]: the Rust examples of the crates.
 //! * [`Run`]: a command with a deadline, after which its whole process group is killed; [`release_of`]: a program's release.
-//! * [`beside_host`]: a script that runs beside a host's ranks, as tools do.
+//! * [`beside_host`], [`beside_job`]: a script that runs beside a host's ranks, or a job of our launcher, as tools do.
 //! * [`Pair`]: the library of the server and the library of the ranks.
 //! * [`Root`]: another Debian release in a directory, with Open MPI 5 or 6.
 //! * [`sides`]: its jobs with our library in daemons, ranks, or both, beside those with the stock one.
@@ -42,7 +42,7 @@ mod standing;
 mod traces;
 mod waiting;
 
-pub use beside::{beside_host, beside_host_with};
+pub use beside::{beside_host, beside_host_with, beside_job};
 pub use build::{
     Library, PLACEMENTS, Profile, benchmark_program, example, floor_library, plugin, pmixrun, program, program_with,
     repository, stock_release,

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use nix::unistd::{Uid, geteuid, setfsuid};
-use pmix_tests::{Ended, Library, Run, Traces, beside_host, beside_host_with, program};
+use pmix_tests::{Ended, Library, Run, Traces, beside_host, beside_host_with, beside_job, program};
 
 /// The library in each of the two roles of a server.
 fn servers() -> [Library; 2] {
@@ -499,4 +499,52 @@ fn a_process_that_nobody_launched_joins_the_server_that_it_starts() {
         assert_eq!(ends, usize::from(process.is_ours()), "stock processes come as tools: {ended}");
         traces.assert_none_left(&ended);
     }
+}
+
+/// `$PMIX_SERVER_TMPDIR` is not needed: tools search the launcher's `--tmpdir`, which is the tool's `TMPDIR`.
+#[test]
+fn a_tool_finds_the_launcher_of_a_job_in_every_way() {
+    for library in servers() {
+        let find: String = [
+            "--pid $P servers",
+            "--nspace $S servers",
+            "servers",
+            "--file $TMPDIR/pmixrun.*/pmix.$(hostname -s).tool servers",
+            "--uri file:$URI servers",
+            "--uri \"$(head -1 $URI)\" servers query=pmix.qry.ns",
+        ]
+        .iter()
+        .map(|words| tool(library, words))
+        .collect();
+        let traces = Traces::begin();
+        let script = format!("echo \"server: $S\"; {find}pps --pid $P >/dev/null && echo pps: in;");
+        let ended = beside_job(Library::ours(), &traces, "-n 2 sh $WAIT", &script);
+        let server = lines(&ended, "server: ")[0].trim_start_matches("server: ");
+        assert_eq!(lines(&ended, &format!("servers: 0, 1, first {server}:0")).len(), 6, "{library:?}: {ended}");
+        let names: Vec<String> = (1..=6).map(|number| format!("me: {server}.tool-{number}:0")).collect();
+        assert_eq!(lines(&ended, "me: "), names, "{ended}");
+        assert_eq!(lines(&ended, "query "), [format!("query pmix.qry.ns: 0, 1, {server}.job")], "{ended}");
+        assert_eq!((lines(&ended, "pps: "), lines(&ended, "job: ")), (vec!["pps: in"], vec!["job: 0"]), "{ended}");
+    }
+}
+
+/// A tool's abort ends the job, and is not taken for one of rank 0.
+#[test]
+fn a_tool_ends_the_job_of_a_launcher() {
+    let traces = Traces::begin();
+    let ended = beside_job(Library::ours(), &traces, "-n 2 sh $WAIT", &tool(Library::ours(), "--pid $P abort=$J:4294967294"));
+    assert_eq!((lines(&ended, "abort: "), lines(&ended, "job: ")), (vec!["abort: 0"], vec!["job: 3"]), "{ended}");
+    assert!(ended.stderr.contains(".tool-1 called abort with status 3: ended by a tool; ending the other ranks (2)"), "{ended}");
+}
+
+#[test]
+fn another_users_tool_does_not_reach_the_launcher_of_a_job() {
+    if !is_root() {
+        return;
+    }
+    let other = tool(Library::ours(), "--uri \"$(head -1 $URI)\" servers").replace("LD_LIB", "setpriv --reuid 65534 --clear-groups env LD_LIB");
+    let traces = Traces::begin();
+    let ended = beside_job(Library::ours(), &traces, "-n 1 sh $WAIT", &other);
+    assert_eq!(lines(&ended, "init: "), ["init: -25"], "{ended}");
+    assert_eq!(ended.stderr.matches("it is user 65534's, who has no process here").count(), 1, "{ended}");
 }

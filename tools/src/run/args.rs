@@ -21,6 +21,7 @@ Usage: pmixrun -n N [OPTIONS] PROGRAM [ARGS...]
       --report           print wire-up times, store sizes and the PMIx libraries in use, on stderr
       --json             the same as one line of JSON
       --report-to FILE   write the report to FILE instead
+      --report-uri TO    write the server's address, for tools, to a file, - (stdout) or + (stderr)
   -h, --help             this text
       --version          the version
 
@@ -66,6 +67,8 @@ pub struct Args {
     pub report: Option<Report>,
     /// The file of the report; stderr if `None`.
     pub report_to: Option<PathBuf>,
+    /// Where to write the server's address: a file, `-` (standard output) or `+` (standard error).
+    pub report_uri: Option<String>,
     /// The program.
     pub program: OsString,
     /// Its arguments.
@@ -104,6 +107,7 @@ impl Command {
             tmpdir: tmpdir.into(),
             report: None,
             report_to: None,
+            report_uri: None,
             program: OsString::new(),
             args: Vec::new(),
         };
@@ -112,20 +116,8 @@ impl Command {
             match arg {
                 Short('h') | Long("help") => return Ok(Command::Help),
                 Long("version") => return Ok(Command::Version),
-                Short('n' | 'c') | Long("np" | "n") => {
-                    let text = parser.value().map_err(words)?;
-                    let text = text.to_string_lossy();
-                    let count = text.parse::<u32>().ok().filter(|n| (1..=RANKS_MAX).contains(n));
-                    ranks = Some(count.ok_or(format!("-n {text}: the number of ranks goes from 1 to {RANKS_MAX}"))?);
-                }
-                Long("bind-to") => {
-                    let text = parser.value().map_err(words)?;
-                    run.bind_to = match text.to_string_lossy().as_ref() {
-                        "core" => BindTo::Core,
-                        "none" => BindTo::None,
-                        other => return Err(format!("--bind-to {other}: it is either core or none")),
-                    };
-                }
+                Short('n' | 'c') | Long("np" | "n") => ranks = Some(count(&mut parser)?),
+                Long("bind-to") => run.bind_to = binding(&mut parser)?,
                 Long("tag-output") => run.tag_output = true,
                 Long("timeout") => run.timeout = Some(seconds(&mut parser, "--timeout")?),
                 Long("grace") => run.grace = seconds(&mut parser, "--grace")?,
@@ -136,6 +128,7 @@ impl Command {
                     run.report_to = Some(parser.value().map_err(words)?.into());
                     run.report = run.report.or(Some(Report::Text));
                 }
+                Long("report-uri") => run.report_uri = Some(place(&mut parser)?),
                 Value(program) => {
                     run.program = program;
                     run.args = parser.raw_args().map_err(words)?.collect();
@@ -150,6 +143,32 @@ impl Command {
         run.ranks = ranks.ok_or("the number of ranks is missing: pmixrun -n N PROGRAM")?;
         Ok(Command::Run(Box::new(run)))
     }
+}
+
+fn count(parser: &mut lexopt::Parser) -> Result<u32, String> {
+    let text = parser.value().map_err(|error| error.to_string())?;
+    let text = text.to_string_lossy();
+    let count = text.parse().ok().filter(|count| (1..=RANKS_MAX).contains(count));
+    count.ok_or(format!("-n {text}: the number of ranks goes from 1 to {RANKS_MAX}"))
+}
+
+fn binding(parser: &mut lexopt::Parser) -> Result<BindTo, String> {
+    let text = parser.value().map_err(|error| error.to_string())?;
+    match text.to_string_lossy().as_ref() {
+        "core" => Ok(BindTo::Core),
+        "none" => Ok(BindTo::None),
+        other => Err(format!("--bind-to {other}: it is either core or none")),
+    }
+}
+
+/// A stream or a file. The server takes a number for a descriptor, so a file gets its whole path.
+fn place(parser: &mut lexopt::Parser) -> Result<String, String> {
+    let text = parser.value().and_then(lexopt::ValueExt::string).map_err(|error| error.to_string())?;
+    if text == "-" || text == "+" {
+        return Ok(text);
+    }
+    let path = std::path::absolute(&text).map_err(|error| format!("--report-uri {text}: {error}"))?;
+    path.into_os_string().into_string().map_err(|path| format!("--report-uri {}: not UTF-8", path.display()))
 }
 
 fn seconds(parser: &mut lexopt::Parser, name: &str) -> Result<Duration, String> {
@@ -188,6 +207,8 @@ mod tests {
         assert_eq!(run("-n 1 --report prog").report, Some(Report::Text));
         assert_eq!(run("-n 1 --json prog").report, Some(Report::Json));
         assert_eq!(run("--json -n1 --report --timeout 0.5 prog").report, Some(Report::Json));
+        assert_eq!(run("-n 1 --report-uri - prog").report_uri.as_deref(), Some("-"));
+        assert!(run("-n 1 --report-uri 7 prog").report_uri.is_some_and(|path| path.starts_with('/') && path.ends_with("/7")));
         assert_eq!(run("-n 1 --timeout 0.5 prog").timeout, Some(Duration::from_millis(500)));
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use parking_lot::Mutex;
-use pmix_dstore::model::{Info, Key, Proc, Status, Value, keys};
+use pmix_dstore::model::{Info, Key, Nspace, Proc, Rank, Status, Value, keys};
 use pmix_server::{Completion, GroupOperation, Host};
 
 use super::output::Stream;
@@ -24,10 +24,12 @@ pub(super) enum Event {
     /// A rank prints with `PMIx_Log`. The call completes when the text is written, so that no rank prints faster than
     /// the reader reads.
     Print(Vec<(Stream, Vec<u8>)>, Completion<Status>),
-    /// A rank asks to end the job.
+    /// A process asks to end the job.
     Abort {
-        /// The rank.
-        rank: u32,
+        /// The rank; none if it is a tool.
+        rank: Option<u32>,
+        /// The process.
+        by: Proc,
         /// The requested exit status.
         status: i32,
         /// Its message.
@@ -66,19 +68,26 @@ pub(super) struct RunHost {
     sender: Sender<Event>,
     wake: Arc<EventFd>,
     published: Arc<Mutex<Published>>,
+    /// The job's namespace.
+    job: Nspace,
+    /// The server's name, with which the names of tools begin.
+    server: Nspace,
     /// The next group's context id.
     contexts: AtomicU64,
+    /// How many tools have got a name.
+    tools: AtomicU64,
 }
 
 impl RunHost {
-    /// A host and the receiving end of its events.
-    pub fn new() -> Result<(RunHost, Events), String> {
+    /// The host of a job and of its server, and the receiving end of its events.
+    pub fn new(job: &Nspace, server: &Nspace) -> Result<(RunHost, Events), String> {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let wake = Arc::new(EventFd::from_flags(flags).map_err(|error| format!("eventfd: {error}"))?);
         let (sender, receiver) = unbounded();
         let published = Arc::default();
         let events = Events { receiver, wake: Arc::clone(&wake), published: Arc::clone(&published) };
-        Ok((RunHost { sender, wake, published, contexts: AtomicU64::new(1) }, events))
+        let (job, server, contexts, tools) = (job.clone(), server.clone(), AtomicU64::new(1), AtomicU64::new(0));
+        Ok((RunHost { sender, wake, published, job, server, contexts, tools }, events))
     }
 
     fn send(&self, event: Event) {
@@ -113,9 +122,20 @@ impl Host for RunHost {
         Status::OPERATION_SUCCEEDED
     }
 
+    /// A tool of this user or of root; the server refuses those of other users.
+    fn tool_connected(&self, _infos: &[Info], done: Completion<(Status, Option<Proc>)>) -> Status {
+        let number = self.tools.fetch_add(1, Ordering::Relaxed) + 1;
+        // The server keeps the name of a tool that has one.
+        match Nspace::new(format!("{}.tool-{number}", self.server)) {
+            Ok(nspace) => done.complete((Status::SUCCESS, Some(Proc::new(nspace, Rank(0))))),
+            Err(_) => return Status::ERR_BAD_PARAM,
+        }
+        Status::SUCCESS
+    }
+
     fn abort(
         &self,
-        _proc: &Proc,
+        proc: &Proc,
         object: usize,
         status: i32,
         message: Option<&CStr>,
@@ -126,7 +146,8 @@ impl Host for RunHost {
             // A job of one application can only be aborted as a whole.
             return Status::ERR_PARAM_VALUE_NOT_SUPPORTED;
         }
-        self.send(Event::Abort { rank: object as u32, status, message: message.map(CStr::to_owned) });
+        let rank = (proc.nspace == self.job).then_some(object as u32);
+        self.send(Event::Abort { rank, by: proc.clone(), status, message: message.map(CStr::to_owned) });
         Status::OPERATION_SUCCEEDED
     }
 
@@ -226,15 +247,18 @@ impl Host for RunHost {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pmix_dstore::model::{Nspace, Rank};
 
     fn me() -> Proc {
         Proc::new(Nspace::new("job").unwrap(), Rank(0))
     }
 
+    fn host() -> (RunHost, Events) {
+        RunHost::new(&Nspace::new("job").unwrap(), &Nspace::new("server").unwrap()).unwrap()
+    }
+
     #[test]
     fn published_values_are_found_once_or_for_ever() {
-        let (host, _events) = RunHost::new().unwrap();
+        let (host, _events) = host();
         let publish = |infos: &[Info]| host.publish(&me(), infos, Completion::by_id(0));
         assert_eq!(publish(&[Info::new("a", Value::Int(1))]), Status::OPERATION_SUCCEEDED);
         assert_eq!(publish(&[Info::new("a", Value::Int(2))]), Status::ERR_DUPLICATE_KEY);
@@ -248,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_lookup_waits_for_its_key_or_its_time() {
-        let (host, events) = RunHost::new().unwrap();
+        let (host, events) = host();
         let keys = [Key::from("later")];
         let wait = [Info::new(keys::WAIT, Value::Bool(true)), Info::new(keys::TIMEOUT, Value::Int(5))];
         assert_eq!(host.lookup(&me(), &keys, &wait, Completion::by_id(0)), Status::SUCCESS);
@@ -261,10 +285,14 @@ mod tests {
 
     #[test]
     fn a_job_is_aborted_as_a_whole() {
-        let (host, events) = RunHost::new().unwrap();
+        let (host, events) = host();
         let abort = |procs: &[Proc]| host.abort(&me(), 3, 7, Some(c"no"), procs, Completion::by_id(0));
         assert_eq!(abort(&[me()]), Status::ERR_PARAM_VALUE_NOT_SUPPORTED);
         assert_eq!(abort(&[]), Status::OPERATION_SUCCEEDED);
-        assert!(matches!(events.take().next(), Some(Event::Abort { rank: 3, status: 7, .. })));
+        assert!(matches!(events.take().next(), Some(Event::Abort { rank: Some(3), status: 7, .. })));
+        // A tool has no rank.
+        let tool = Proc::new(Nspace::new("server.tool-1").unwrap(), Rank(0));
+        host.abort(&tool, 0, 7, None, &[], Completion::by_id(0));
+        assert!(matches!(events.take().next(), Some(Event::Abort { rank: None, .. })));
     }
 }

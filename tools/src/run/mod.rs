@@ -65,13 +65,18 @@ fn set_up_and_run(args: &Args) -> Result<i32, String> {
     let signals = supervise::block_signals()?;
     let directories = Directories::create(&args.tmpdir, args.ranks, &watchdog)?;
     let job = Job::new(args, &binding, &directories)?;
-    let (host, events) = RunHost::new()?;
-    let server_infos = [
+    let (host, events) = RunHost::new(&job.nspace, &job.server.nspace)?;
+    let mut server_infos = vec![
         Info::new(keys::SERVER_NSPACE, Value::string(job.server.nspace.as_bytes())),
         Info::new(keys::SERVER_RANK, Value::Rank(job.server.rank)),
         Info::new(keys::SERVER_TMPDIR, Value::string(directories.top().as_os_str().as_encoded_bytes())),
         Info::new(keys::HOSTNAME, Value::string(&job.hostname)),
+        // Rendezvous files in the directory above, by which tools find the server: one without a name, one by its process and one by its
+        // namespace. They are removed with it.
+        Info::new(keys::SERVER_SESSION_SUPPORT, Value::Bool(true)),
+        Info::new(keys::SERVER_TOOL_SUPPORT, Value::Bool(true)),
     ];
+    server_infos.extend(args.report_uri.as_ref().map(|to| Info::new(keys::TCP_REPORT_URI, Value::string(to))));
     let server =
         Server::init(Arc::new(host), &server_infos).map_err(|status| format!("the server did not start: {status}"))?;
     check("register the job", server.register_nspace(job.nspace.clone(), args.ranks as i32, job.infos(), None))?;

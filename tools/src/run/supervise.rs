@@ -74,7 +74,8 @@ enum Source {
 /// An abort that a rank has called and that has not taken effect yet.
 struct PendingAbort {
     until: Instant,
-    rank: usize,
+    /// None is a tool.
+    rank: Option<usize>,
     status: i32,
     what: String,
 }
@@ -474,13 +475,15 @@ impl Supervisor<'_> {
                     }
                 }
                 Event::Print(texts, done) => self.held.push((texts, done)),
-                Event::Abort { rank, status, message } => {
+                Event::Abort { rank, by, status, message } => {
                     let said = message.map_or(String::new(), |text| format!(": {}", text.to_string_lossy()));
                     // An aborted job must not exit with a status that a shell reads as success.
                     let status = if status & 0xff == 0 { 1 } else { status & 0xff };
-                    let what = format!("{} called abort with status {status}{said}", self.name(rank as usize));
+                    let rank = rank.map(|rank| rank as usize);
+                    let who = rank.map_or_else(|| format!("tool {}", by.nspace), |rank| self.name(rank));
+                    let what = format!("{who} called abort with status {status}{said}");
                     let until = Instant::now() + ABORT_DELAY;
-                    self.abort.get_or_insert(PendingAbort { until, rank: rank as usize, status, what });
+                    self.abort.get_or_insert(PendingAbort { until, rank, status, what });
                 }
             }
         }
@@ -505,7 +508,7 @@ impl Supervisor<'_> {
         // An event of its finalize may have arrived since events were last taken.
         self.take_events();
         let killed = status.signal();
-        if self.abort.as_ref().is_some_and(|abort| killed.is_none() || abort.rank == index) {
+        if self.abort.as_ref().is_some_and(|abort| killed.is_none() || abort.rank == Some(index)) {
             self.finish_abort();
         }
         let who = self.name(index);
