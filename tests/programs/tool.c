@@ -16,6 +16,9 @@
  *   take=COUNT       waits until at least COUNT bytes have been received; stop ends the last pull, stop=ID another one
  *   peers=NSPACE:NODE, nodes=NSPACE
  *   control=NSPACE:RANK, abort=NSPACE:RANK, send=NSPACE:RANK:CODE (an event for it alone)
+ *   act=NSPACE:RANK:WHAT controls it: kill, terminate, pause, resume, or a signal's number
+ *   table=NSPACE     its processes; status=NSPACE its status
+ *   seen=PID:STATE   waits until /proc shows this state of a process (T: stopped)
  *   setup            PMIx_server_setup_application: prints how many of the variables are PMIx's
  *   serve            becomes a server, too, and makes the environment of a client
  *   again            begins and ends once more within
@@ -294,6 +297,66 @@ static void control(const char *text)
     free_infos(&infos);
 }
 
+/* Controls processes; prints only the status. */
+static void act(char *text)
+{
+    const char *what = cut(text);
+    pmix_proc_t proc = named(text);
+    infos_t infos = { 0 };
+    pmix_info_t *results = NULL;
+    size_t count = 0;
+    const char *key = strcmp(what, "kill") == 0        ? PMIX_JOB_CTRL_KILL
+                      : strcmp(what, "terminate") == 0 ? PMIX_JOB_CTRL_TERMINATE
+                      : strcmp(what, "pause") == 0     ? PMIX_JOB_CTRL_PAUSE
+                      : strcmp(what, "resume") == 0    ? PMIX_JOB_CTRL_RESUME
+                                                       : PMIX_JOB_CTRL_SIGNAL;
+    add(&infos, key, strcmp(key, PMIX_JOB_CTRL_SIGNAL) == 0 ? value_int(atoi(what)) : value_bool(true));
+    say("act %s: %d", what, PMIx_Job_control(&proc, 1, infos.items, infos.count, &results, &count));
+    free_infos(&infos);
+}
+
+static void about(const char *nspace, char *key)
+{
+    char *keys[] = { key, NULL };
+    infos_t infos = { 0 };
+    add(&infos, PMIX_NSPACE, value_string(nspace));
+    pmix_query_t question = { .keys = keys, .qualifiers = infos.items, .nqual = infos.count };
+    pmix_info_t *results = NULL;
+    size_t count = 0;
+    pmix_status_t status = PMIx_Query_info(&question, 1, &results, &count);
+    if (status != PMIX_SUCCESS || count == 0) {
+        say("about %s: %d", key, status);
+    } else if (results[0].value.type == PMIX_STATUS) {
+        say("status: %d", results[0].value.data.status);
+    } else if (results[0].value.type == PMIX_DATA_ARRAY && results[0].value.data.darray->type == PMIX_PROC_INFO) {
+        const pmix_proc_info_t *rows = results[0].value.data.darray->array;
+        for (size_t i = 0; i < results[0].value.data.darray->size; i++) {
+            say("row %u: state %u, pid %d, %s on %s", rows[i].proc.rank, rows[i].state, rows[i].pid, rows[i].executable_name,
+                rows[i].hostname);
+        }
+    }
+    free_infos(&infos);
+}
+
+/* Waits for a state that a rank reaches by itself. */
+static void see(const char *text)
+{
+    char path[64], line[512] = "", state = '?';
+    int pid = atoi(text);
+    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    for (int i = 0; i < 3000 && state != strchr(text, ':')[1]; i++) {
+        FILE *file = fopen(path, "r");
+        if (file == NULL || fgets(line, sizeof(line), file) == NULL || sscanf(strrchr(line, ')') + 1, " %c", &state) != 1) {
+            state = '-';
+        }
+        if (file != NULL) {
+            fclose(file);
+        }
+        usleep(10000);
+    }
+    say("seen: %c", state);
+}
+
 static void end(const char *text)
 {
     pmix_proc_t proc = named(text);
@@ -444,6 +507,14 @@ int main(int argc, char **argv)
             say_nodes(value);
         } else if (strncmp(word, "control=", 8) == 0) {
             control(value);
+        } else if (strncmp(word, "act=", 4) == 0) {
+            act(value);
+        } else if (strncmp(word, "table=", 6) == 0) {
+            about(value, PMIX_QUERY_PROC_TABLE);
+        } else if (strncmp(word, "status=", 7) == 0) {
+            about(value, PMIX_QUERY_JOB_STATUS);
+        } else if (strncmp(word, "seen=", 5) == 0) {
+            see(value);
         } else if (strncmp(word, "abort=", 6) == 0) {
             end(value);
         } else if (strncmp(word, "send=", 5) == 0) {

@@ -532,9 +532,87 @@ fn a_tool_finds_the_launcher_of_a_job_in_every_way() {
 #[test]
 fn a_tool_ends_the_job_of_a_launcher() {
     let traces = Traces::begin();
-    let ended = beside_job(Library::ours(), &traces, "-n 2 sh $WAIT", &tool(Library::ours(), "--pid $P abort=$J:4294967294"));
+    let ended =
+        beside_job(Library::ours(), &traces, "-n 2 sh $WAIT", &tool(Library::ours(), "--pid $P abort=$J:4294967294"));
     assert_eq!((lines(&ended, "abort: "), lines(&ended, "job: ")), (vec!["abort: 0"], vec!["job: 3"]), "{ended}");
-    assert!(ended.stderr.contains(".tool-1 called abort with status 3: ended by a tool; ending the other ranks (2)"), "{ended}");
+    assert!(
+        ended.stderr.contains(".tool-1 called abort with status 3: ended by a tool; ending the other ranks (2)"),
+        "{ended}"
+    );
+}
+
+/// Rows of the process table: rank, state, and the program's name without its directory.
+fn rows(ended: &Ended) -> Vec<String> {
+    let row = |line: &str| {
+        let (start, rest) = line.split_once(", pid ").unwrap();
+        format!("{start} {}", rest.split_once(' ').unwrap().1.split_once(" on ").unwrap().0)
+    };
+    lines(ended, "row ").into_iter().map(row).collect()
+}
+
+/// The file of rank 0's process, whose number the script needs.
+const PID: &str = "while test ! -s $TMPDIR/../own/pid.0; do sleep 0.02; done; read R < $TMPDIR/../own/pid.0; ";
+
+/// Ranks that write their processes' numbers and wait.
+const RANKS: &str = "sh -c 'echo $$ > $TMPDIR/../own/pid.$PMIX_RANK; . $WAIT'";
+
+#[test]
+fn a_tool_pauses_and_resumes_ranks_and_sees_their_processes() {
+    for library in servers() {
+        let traces = Traces::begin();
+        let words = "--pid $P table=$J status=$J act=$J:0:pause seen=$R:T act=$J:0:resume seen=$R:S act=$J:4294967294:pause seen=$R:T \
+                     act=$J:4294967294:resume seen=$R:S act=$S.other:0:pause act=$J:7:kill act=$J:0:4711";
+        let ended =
+            beside_job(Library::ours(), &traces, &format!("-n 2 {RANKS}"), &[PID, &tool(library, words)].concat());
+        let exe = ["/usr/bin/sh", "/bin/sh"]
+            .into_iter()
+            .find(|path| ended.stdout.contains(path))
+            .unwrap_or_else(|| panic!("{ended}"));
+        assert_eq!(rows(&ended), [0, 1].map(|rank| format!("row {rank}: state 5 {exe}")), "{library:?}: {ended}");
+        let said: Vec<&str> =
+            ended.stdout.lines().filter(|line| line.starts_with("act ") || line.starts_with("seen")).collect();
+        let pause = ["act pause: 0", "seen: T", "act resume: 0", "seen: S"];
+        assert_eq!(said[..8], [pause, pause].concat(), "{library:?}: {ended}");
+        assert_eq!(said[8..], ["act pause: -44", "act kill: -46", "act 4711: -27"], "{library:?}: {ended}");
+        assert_eq!((lines(&ended, "status: "), lines(&ended, "job: ")), (vec!["status: 0"], vec!["job: 0"]), "{ended}");
+    }
+}
+
+#[test]
+fn a_tool_ends_ranks_or_the_job() {
+    let all = "4294967294";
+    for (words, exit, said) in [
+        (format!("act=$J:{all}:kill"), 137, "PMIX_JOB_CTRL_KILL by "),
+        (format!("act=$J:{all}:pause act=$J:{all}:terminate"), 143, "PMIX_JOB_CTRL_TERMINATE by "),
+        ("act=$J:1:kill".into(), 137, "rank 1 (pid "),
+        ("act=$J:1:pause act=$J:1:terminate".into(), 143, "rank 1 (pid "),
+        ("act=$J:1:10".into(), 138, "rank 1 (pid "),
+    ] {
+        for library in servers() {
+            let traces = Traces::begin();
+            // With this grace period a stopped rank that is not continued would hang the test.
+            let job = format!("--grace 10000 -n 2 {RANKS}");
+            let ended = beside_job(
+                Library::ours(),
+                &traces,
+                &job,
+                &[PID, &tool(library, &format!("--pid $P {words}"))].concat(),
+            );
+            assert!(lines(&ended, "act ").iter().all(|line| line.ends_with(": 0")), "{words} {library:?}: {ended}");
+            assert_eq!(lines(&ended, "job: "), [format!("job: {exit}")], "{words} {library:?}: {ended}");
+            assert!(ended.stderr.contains(said), "{words}: {ended}");
+        }
+    }
+}
+
+/// A rank that has ended is in the table as long as others run.
+#[test]
+fn the_process_table_shows_how_ranks_ended() {
+    let job = "-n 2 sh -c 'test $PMIX_RANK = 1 && exit; . $WAIT'";
+    let traces = Traces::begin();
+    let find = tool(Library::ours(), "--pid $P table=$J | grep -q 'row 1: state 20'");
+    let ended = beside_job(Library::ours(), &traces, job, &format!("until {find} do sleep 0.1; done; echo found;"));
+    assert_eq!((lines(&ended, "found").len(), lines(&ended, "job: ")), (1, vec!["job: 0"]), "{ended}");
 }
 
 #[test]
@@ -542,7 +620,8 @@ fn another_users_tool_does_not_reach_the_launcher_of_a_job() {
     if !is_root() {
         return;
     }
-    let other = tool(Library::ours(), "--uri \"$(head -1 $URI)\" servers").replace("LD_LIB", "setpriv --reuid 65534 --clear-groups env LD_LIB");
+    let other = tool(Library::ours(), "--uri \"$(head -1 $URI)\" servers")
+        .replace("LD_LIB", "setpriv --reuid 65534 --clear-groups env LD_LIB");
     let traces = Traces::begin();
     let ended = beside_job(Library::ours(), &traces, "-n 1 sh $WAIT", &other);
     assert_eq!(lines(&ended, "init: "), ["init: -25"], "{ended}");

@@ -139,21 +139,27 @@ impl Engine {
             UpcallResult::Infos(_, told) => told,
             _ => Vec::new(),
         };
+        // The host leaves the other keys to us.
+        let is_partial = form == Form::Infos && host == Status::QUERY_PARTIAL_SUCCESS;
         let is_for_us = match form {
-            Form::Infos => matches!(host, Status::ERR_NOT_SUPPORTED | Status::ERR_NOT_FOUND),
+            Form::Infos => is_partial || matches!(host, Status::ERR_NOT_SUPPORTED | Status::ERR_NOT_FOUND),
             // The host has failed, or its answer does not contain the result.
             _ => !succeeded || resolved(form, &told).is_none(),
         };
         let status = if is_for_us {
             let mut failed = host;
+            let is_told = |key: &CString| is_partial && told.iter().any(|info| info.key.as_bytes() == key.as_bytes());
             for Query { keys, qualifiers } in &queries {
-                for key in keys {
+                for key in keys.iter().filter(|key| !is_told(key)) {
                     match self.known_of(key, qualifiers, &asker) {
                         Ok(info) => infos.push(info),
                         Err(Status::ERR_NOT_FOUND) => {}
                         Err(status) => failed = status,
                     }
                 }
+            }
+            if is_partial {
+                infos.extend(told);
             }
             let count = queries.iter().map(|query| query.keys.len()).sum();
             match infos.len() - had {

@@ -208,7 +208,11 @@ mod tests {
         assert_eq!(run("-n 1 --json prog").report, Some(Report::Json));
         assert_eq!(run("--json -n1 --report --timeout 0.5 prog").report, Some(Report::Json));
         assert_eq!(run("-n 1 --report-uri - prog").report_uri.as_deref(), Some("-"));
-        assert!(run("-n 1 --report-uri 7 prog").report_uri.is_some_and(|path| path.starts_with('/') && path.ends_with("/7")));
+        assert!(
+            run("-n 1 --report-uri 7 prog")
+                .report_uri
+                .is_some_and(|path| path.starts_with('/') && path.ends_with("/7"))
+        );
         assert_eq!(run("-n 1 --timeout 0.5 prog").timeout, Some(Duration::from_millis(500)));
     }
 

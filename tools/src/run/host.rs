@@ -8,11 +8,16 @@ use std::time::{Duration, Instant};
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use parking_lot::Mutex;
-use pmix_dstore::model::{Info, Key, Nspace, Proc, Rank, Status, Value, keys};
+use pmix_dstore::model::{Info, Key, Nspace, Proc, Query, Rank, Status, Value, keys};
 use pmix_server::{Completion, GroupOperation, Host};
 
+use super::control::Control;
 use super::output::Stream;
 use super::published::{Lookup, Published, WaitingLookup};
+use super::table;
+
+/// The answer to a query or a job control.
+pub(super) type Infos = Completion<(Status, Vec<Info>)>;
 
 /// Messages from the server's thread to the launcher's.
 #[derive(Debug)]
@@ -24,6 +29,17 @@ pub(super) enum Event {
     /// A rank prints with `PMIx_Log`. The call completes when the text is written, so that no rank prints faster than
     /// the reader reads.
     Print(Vec<(Stream, Vec<u8>)>, Completion<Status>),
+    /// A process controls ranks.
+    Control {
+        /// What it does.
+        control: Control,
+        /// The process.
+        by: Proc,
+        /// Takes the answer.
+        done: Infos,
+    },
+    /// A process asks about the job.
+    Query(Vec<Query>, Infos),
     /// A process asks to end the job.
     Abort {
         /// The rank; none if it is a tool.
@@ -70,6 +86,8 @@ pub(super) struct RunHost {
     published: Arc<Mutex<Published>>,
     /// The job's namespace.
     job: Nspace,
+    /// The number of its ranks.
+    size: u32,
     /// The server's name, with which the names of tools begin.
     server: Nspace,
     /// The next group's context id.
@@ -80,14 +98,14 @@ pub(super) struct RunHost {
 
 impl RunHost {
     /// The host of a job and of its server, and the receiving end of its events.
-    pub fn new(job: &Nspace, server: &Nspace) -> Result<(RunHost, Events), String> {
+    pub fn new(job: &Nspace, size: u32, server: &Nspace) -> Result<(RunHost, Events), String> {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let wake = Arc::new(EventFd::from_flags(flags).map_err(|error| format!("eventfd: {error}"))?);
         let (sender, receiver) = unbounded();
         let published = Arc::default();
         let events = Events { receiver, wake: Arc::clone(&wake), published: Arc::clone(&published) };
         let (job, server, contexts, tools) = (job.clone(), server.clone(), AtomicU64::new(1), AtomicU64::new(0));
-        Ok((RunHost { sender, wake, published, job, server, contexts, tools }, events))
+        Ok((RunHost { sender, wake, published, job, size, server, contexts, tools }, events))
     }
 
     fn send(&self, event: Event) {
@@ -149,6 +167,23 @@ impl Host for RunHost {
         let rank = (proc.nspace == self.job).then_some(object as u32);
         self.send(Event::Abort { rank, by: proc.clone(), status, message: message.map(CStr::to_owned) });
         Status::OPERATION_SUCCEEDED
+    }
+
+    fn job_control(&self, proc: &Proc, targets: &[Proc], directives: &[Info], done: Infos) -> Status {
+        match Control::read(&self.job, self.size, targets, directives) {
+            Ok(control) => self.send(Event::Control { control, by: proc.clone(), done }),
+            Err(status) => return status,
+        }
+        Status::SUCCESS
+    }
+
+    fn query(&self, _proc: &Proc, queries: &[Query], done: Infos) -> Status {
+        if !table::is_asked(queries) {
+            return Status::ERR_NOT_SUPPORTED;
+        }
+        // The launcher's loop knows the processes.
+        self.send(Event::Query(queries.to_vec(), done));
+        Status::SUCCESS
     }
 
     fn publish(&self, proc: &Proc, infos: &[Info], _done: Completion<Status>) -> Status {
@@ -253,7 +288,7 @@ mod tests {
     }
 
     fn host() -> (RunHost, Events) {
-        RunHost::new(&Nspace::new("job").unwrap(), &Nspace::new("server").unwrap()).unwrap()
+        RunHost::new(&Nspace::new("job").unwrap(), 4, &Nspace::new("server").unwrap()).unwrap()
     }
 
     #[test]

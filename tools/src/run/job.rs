@@ -1,5 +1,8 @@
 //! The registration of the job: all attributes that the standard's server chapter requires.
 
+use std::ffi::CString;
+use std::path::Path;
+
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Value, keys};
 
 use super::args::{Args, BindTo};
@@ -14,6 +17,8 @@ pub(super) struct Job {
     pub server: Proc,
     /// The node's name.
     pub hostname: String,
+    /// The file of the ranks' program, with its whole path.
+    pub executable: CString,
     infos: Vec<Info>,
 }
 
@@ -27,13 +32,15 @@ fn array(key: &'static str, infos: Vec<Info>) -> Info {
 
 impl Job {
     /// Names the job and collects its data.
-    pub fn new(args: &Args, binding: &Binding, directories: &Directories) -> Result<Job, String> {
+    pub fn new(args: &Args, program: &Path, binding: &Binding, directories: &Directories) -> Result<Job, String> {
         let pid = std::process::id();
         let full_name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
         let hostname = full_name.split('.').next().filter(|name| !name.is_empty()).unwrap_or("localhost").to_owned();
         let nspace = super::nspace(format!("pmixrun.{hostname}.{pid}.job"))?;
         let server = Proc::new(super::nspace(format!("pmixrun.{hostname}.{pid}"))?, Rank(0));
-        let mut job = Job { nspace, server, hostname, infos: Vec::new() };
+        let executable = std::path::absolute(program).unwrap_or_else(|_| program.to_owned());
+        let executable = CString::new(executable.into_os_string().into_encoded_bytes()).unwrap_or_default();
+        let mut job = Job { nspace, server, hostname, executable, infos: Vec::new() };
         let mut infos = vec![
             job.session(args, directories),
             job.job_level(args, binding, directories),
@@ -156,7 +163,7 @@ impl Job {
     }
 }
 
-fn path(path: &std::path::Path) -> Value {
+fn path(path: &Path) -> Value {
     Value::string(path.as_os_str().as_encoded_bytes())
 }
 

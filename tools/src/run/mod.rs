@@ -3,6 +3,7 @@
 mod abandoned;
 pub mod args;
 mod binding;
+mod control;
 mod directories;
 mod host;
 mod job;
@@ -11,6 +12,7 @@ mod published;
 mod ranks;
 mod report;
 mod supervise;
+mod table;
 mod watchdog;
 
 use std::io::{self, Write};
@@ -64,8 +66,8 @@ fn set_up_and_run(args: &Args) -> Result<i32, String> {
     // From here on a signal ends the job, not the launcher, because the launcher must clean up.
     let signals = supervise::block_signals()?;
     let directories = Directories::create(&args.tmpdir, args.ranks, &watchdog)?;
-    let job = Job::new(args, &binding, &directories)?;
-    let (host, events) = RunHost::new(&job.nspace, &job.server.nspace)?;
+    let job = Job::new(args, &program.path, &binding, &directories)?;
+    let (host, events) = RunHost::new(&job.nspace, args.ranks, &job.server.nspace)?;
     let mut server_infos = vec![
         Info::new(keys::SERVER_NSPACE, Value::string(job.server.nspace.as_bytes())),
         Info::new(keys::SERVER_RANK, Value::Rank(job.server.rank)),

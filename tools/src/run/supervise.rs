@@ -1,5 +1,7 @@
 //! Runs a job: starts its ranks, forwards input and output, and ends the job as a whole.
 
+mod tools;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IsTerminal;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,7 +21,7 @@ use pmix_server::{Completion, Server};
 use super::EXIT_OUTPUT;
 use super::args::Args;
 use super::binding::Binding;
-use super::host::{Event, Events};
+use super::host::{Event, Events, Infos};
 use super::job::Job;
 use super::output::{Lines, Sink, Stream};
 use super::ranks;
@@ -56,7 +58,20 @@ struct RankState {
     running: bool,
     connected: bool,
     finalized: bool,
+    /// How it ended, if it has.
+    ended: Option<ExitStatus>,
+    /// Whether it was killed on request of a tool or a rank.
+    is_killed_by_command: bool,
     outputs: Vec<Output>,
+}
+
+/// The first failure of the job.
+#[derive(Clone, Copy)]
+struct Failure {
+    /// The launcher's exit status.
+    exit: i32,
+    /// What tools are told.
+    status: Status,
 }
 
 /// The meaning of a polled descriptor.
@@ -84,6 +99,7 @@ struct Supervisor<'a> {
     args: &'a Args,
     watchdog: &'a Watchdog,
     server: &'a Server,
+    job: &'a Job,
     nspace: &'a Nspace,
     stdout: Sink,
     stderr: Sink,
@@ -99,8 +115,7 @@ struct Supervisor<'a> {
     stdin_is_terminal: bool,
     /// All processes of the job have ended.
     is_over: bool,
-    /// The job's exit status, after the first failure.
-    failure: Option<i32>,
+    failure: Option<Failure>,
     /// A rank's abort, while it may still be only the consequence of another rank's death.
     abort: Option<PendingAbort>,
     /// The time at which ranks that were sent SIGTERM are killed.
@@ -111,6 +126,8 @@ struct Supervisor<'a> {
     libraries: BTreeMap<String, u32>,
     /// Texts of `PMIx_Log` that wait because too much output is queued.
     held: Vec<Held>,
+    /// The answers to controls whose signals the watchdog has not confirmed yet.
+    controls: VecDeque<Infos>,
 }
 
 /// A text to print, and the completion of the call that asked for it.
@@ -143,6 +160,7 @@ pub(super) fn supervise(
         args,
         watchdog,
         server,
+        job,
         nspace: &job.nspace,
         stdout: Sink::new(Stream::Out),
         stderr: Sink::new(Stream::Err),
@@ -161,6 +179,7 @@ pub(super) fn supervise(
         write_until: None,
         libraries: BTreeMap::new(),
         held: Vec::new(),
+        controls: VecDeque::new(),
     };
     if let Err(message) = supervisor.start(binding) {
         supervisor.watchdog.signal_all(Signal::SIGKILL);
@@ -170,7 +189,7 @@ pub(super) fn supervise(
     let forked = started.elapsed();
     supervisor.run();
     Ok(Ended {
-        exit_status: supervisor.failure.unwrap_or(if supervisor.has_lost_output() { EXIT_OUTPUT } else { 0 }),
+        exit_status: supervisor.exit_status(),
         runtime: started.elapsed(),
         forked,
         libraries: supervisor.libraries,
@@ -234,8 +253,13 @@ impl Supervisor<'_> {
     fn has_started(&mut self, asked: &mut VecDeque<Vec<Output>>) -> Result<(), String> {
         let pid = self.watchdog.started()?;
         let outputs = asked.pop_front().unwrap_or_default();
-        self.ranks.push(RankState { pid, running: true, connected: false, finalized: false, outputs });
+        let (connected, finalized, ended, is_killed_by_command) = (false, false, None, false);
+        self.ranks.push(RankState { pid, running: true, connected, finalized, ended, is_killed_by_command, outputs });
         Ok(())
+    }
+
+    fn exit_status(&self) -> i32 {
+        self.failure.map_or(if self.has_lost_output() { EXIT_OUTPUT } else { 0 }, |failure| failure.exit)
     }
 
     fn run(&mut self) {
@@ -355,7 +379,11 @@ impl Supervisor<'_> {
             self.timeout_at = None;
             self.write_until = now.checked_add(self.args.grace);
             let seconds = self.args.timeout.unwrap_or_default().as_secs_f64();
-            self.fail(EXIT_TIMEOUT, &format!("the job has run for {seconds} s, which is its limit"));
+            self.fail(
+                EXIT_TIMEOUT,
+                Status::ERR_TIMEOUT,
+                &format!("the job has run for {seconds} s, which is its limit"),
+            );
         }
         if self.kill_at.is_some_and(|at| at <= now) {
             self.kill_at = None;
@@ -419,6 +447,7 @@ impl Supervisor<'_> {
             News::Unreachable(pid) => {
                 self.say(&format!("process {pid} is still running: this user may not end it"));
             }
+            News::Signalled(error) => self.confirm_control(error),
             News::Over => self.is_over = true,
             News::Lost => self.watchdog_is_lost(),
         }
@@ -427,7 +456,7 @@ impl Supervisor<'_> {
     /// Handles the death of the watchdog, and of the ranks with it. Their descendants are now this process's children.
     fn watchdog_is_lost(&mut self) {
         let pid = self.watchdog.pid();
-        self.fail(1, &format!("process {pid}, which started the ranks, is gone"));
+        self.fail(1, Status::ERR_JOB_ABORTED, &format!("process {pid}, which started the ranks, is gone"));
         self.watchdog.end_the_rest();
         self.is_over = true;
         for index in 0..self.ranks.len() {
@@ -450,7 +479,8 @@ impl Supervisor<'_> {
             return self.watchdog.signal_all(Signal::SIGKILL);
         }
         self.say(&format!("{signal}: ending the job"));
-        self.failure.get_or_insert(128 + signal as i32);
+        let (exit, status) = (128 + signal as i32, Status::ERR_JOB_KILLED_BY_CMD);
+        self.failure.get_or_insert(Failure { exit, status });
         self.write_until = Instant::now().checked_add(self.args.grace);
         self.kill_at = self.kill_at.or_else(|| Instant::now().checked_add(self.args.grace));
         self.watchdog.signal_all(signal);
@@ -474,6 +504,8 @@ impl Supervisor<'_> {
                         state.finalized = true;
                     }
                 }
+                Event::Control { control, by, done } => self.control(&control, &by, done),
+                Event::Query(queries, done) => done.complete(self.table().answer(&queries)),
                 Event::Print(texts, done) => self.held.push((texts, done)),
                 Event::Abort { rank, by, status, message } => {
                     let said = message.map_or(String::new(), |text| format!(": {}", text.to_string_lossy()));
@@ -504,6 +536,7 @@ impl Supervisor<'_> {
 
     fn rank_ended(&mut self, index: usize, status: ExitStatus) {
         self.ranks[index].running = false;
+        self.ranks[index].ended = Some(status);
         self.pass_output(index, PIPE_LEN_MAX);
         // An event of its finalize may have arrived since events were last taken.
         self.take_events();
@@ -515,18 +548,22 @@ impl Supervisor<'_> {
         let state = &self.ranks[index];
         match (status.code(), killed) {
             (Some(0), _) if state.connected && !state.finalized => {
-                self.fail(1, &format!("{who} exited without finalizing"));
+                self.fail(1, Status::ERR_JOB_TERM_WO_SYNC, &format!("{who} exited without finalizing"));
             }
             (Some(0), _) => {}
             (_, Some(number)) => {
                 let name = Signal::try_from(number).map_or("real-time", Signal::as_str);
                 // A rank that ends before it connects is unknown to its server.
                 let when = if state.connected { "" } else { " before it was connected (PMIx_Init)" };
-                self.fail(128 + number, &format!("{who} was killed by signal {number} ({name}){when}"));
+                let told = match state.is_killed_by_command {
+                    true => Status::ERR_JOB_KILLED_BY_CMD,
+                    false => Status::ERR_JOB_ABORTED_BY_SIG,
+                };
+                self.fail(128 + number, told, &format!("{who} was killed by signal {number} ({name}){when}"));
             }
             (code, None) => {
                 let code = code.unwrap_or(1);
-                self.fail(code, &format!("{who} exited with status {code}"));
+                self.fail(code, Status::ERR_JOB_NON_ZERO_TERM, &format!("{who} exited with status {code}"));
             }
         }
         // This completes operations that wait for the rank.
@@ -536,7 +573,7 @@ impl Supervisor<'_> {
     /// Makes a pending abort the job's failure, if there is none yet.
     fn finish_abort(&mut self) {
         if let Some(abort) = self.abort.take() {
-            self.fail(abort.status, &abort.what);
+            self.fail(abort.status, Status::ERR_JOB_ABORTED, &abort.what);
         }
     }
 
@@ -546,11 +583,11 @@ impl Supervisor<'_> {
 
     /// Handles a failure of the job. The first failure is reported and decides the exit status; the other ranks get
     /// SIGTERM.
-    fn fail(&mut self, status: i32, what: &str) {
+    fn fail(&mut self, exit: i32, status: Status, what: &str) {
         if self.failure.is_some() {
             return;
         }
-        self.failure = Some(status);
+        self.failure = Some(Failure { exit, status });
         let others = self.ranks.iter().filter(|rank| rank.running).count();
         let ending = if others == 0 { String::new() } else { format!("; ending the other ranks ({others})") };
         self.say(&format!("{what}{ending}"));

@@ -47,6 +47,25 @@ fn queries_fall_back_to_registered_data() {
     assert_eq!((reply.status, reply.infos.map(|infos| infos.len())), (Status::QUERY_PARTIAL_SUCCESS, Some(1)));
 }
 
+/// The host answers what it knows itself, and leaves the other keys to the server.
+#[test]
+fn keys_that_a_host_leaves_out_are_looked_up_in_registered_data() {
+    let mut bench = Bench::new(0, 2, 2);
+    for (tag, others, status, count) in
+        [(61, &[keys::JOB_SIZE][..], Status::SUCCESS, 2), (62, &["pmix.nobody"], Status::QUERY_PARTIAL_SUCCESS, 1)]
+    {
+        let keys = [&[keys::QUERY_NAMESPACES], others].concat();
+        let keys = keys.into_iter().map(|key| CString::new(key).unwrap()).collect();
+        bench.request(0, tag, Request::Query { queries: vec![Query { keys, qualifiers: Vec::new() }] });
+        let said = vec![Info::new(keys::QUERY_NAMESPACES, Value::string("a,b"))];
+        bench.answer_last(UpcallResult::Infos(Status::QUERY_PARTIAL_SUCCESS, said));
+        let reply = InfosReply::decode(PLAIN, Version::OURS, &bench.reply(0, tag).unwrap()).unwrap();
+        let infos = reply.infos.unwrap();
+        assert_eq!((reply.status, infos.len()), (status, count));
+        assert_eq!(Info::find(&infos, keys::QUERY_NAMESPACES), Some(&Value::string("a,b")));
+    }
+}
+
 #[test]
 fn process_sets_are_known_without_the_host() {
     let mut bench = Bench::new(0, 1, 2);

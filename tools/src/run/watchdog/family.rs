@@ -32,6 +32,8 @@ pub(super) struct Family {
     ranks: BTreeSet<Pid>,
     /// The groups of all ranks, ended ones included.
     groups: BTreeSet<Pid>,
+    /// The ranks that run and that were sent SIGSTOP here.
+    stopped: BTreeSet<Pid>,
     /// Children that were sent SIGTERM.
     terminated: BTreeSet<Pid>,
     /// Children that this user may not signal.
@@ -51,6 +53,7 @@ impl Family {
         while let Some((pid, status)) = next_ended() {
             self.terminated.remove(&pid);
             self.unreachable.remove(&pid);
+            self.stopped.remove(&pid);
             if self.ranks.remove(&pid) {
                 ended.push((pid, status));
             }
@@ -73,6 +76,33 @@ impl Family {
         for rank in &self.ranks {
             // Ignore the error: the rank may just be ending.
             let _ = killpg(*rank, signal);
+        }
+    }
+
+    /// Sends a signal to those of the ranks that run and have these processes. Returns the error of one that could not be signalled;
+    /// `UnknownErrno`, which is 0, if there is none.
+    pub fn signal_these_ranks(&mut self, pids: &[Pid], signal: Signal) -> Errno {
+        let mut failed = Errno::UnknownErrno;
+        for rank in pids.iter().filter(|pid| self.ranks.contains(pid)) {
+            match killpg(*rank, signal) {
+                // It has ended just now.
+                Err(Errno::ESRCH) => {}
+                Err(error) => failed = error,
+                Ok(()) if signal == Signal::SIGSTOP => drop(self.stopped.insert(*rank)),
+                Ok(()) if signal == Signal::SIGCONT => drop(self.stopped.remove(rank)),
+                Ok(()) => {}
+            }
+        }
+        if is_ending(signal) {
+            self.wake_stopped();
+        }
+        failed
+    }
+
+    /// Continues the ranks that were stopped: they could not obey a signal that ends them.
+    fn wake_stopped(&mut self) {
+        for rank in std::mem::take(&mut self.stopped) {
+            let _ = killpg(rank, Signal::SIGCONT);
         }
     }
 
@@ -114,6 +144,9 @@ impl Family {
                 self.terminated.insert(child.pid);
             }
         }
+        if is_ending(signal) {
+            self.wake_stopped();
+        }
     }
 
     fn is_reachable(&self, child: &Child) -> bool {
@@ -144,6 +177,11 @@ impl Family {
 fn parent_and_group(stat: &str) -> Option<(i32, i32)> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(1);
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+}
+
+/// Whether a signal asks a process to end, which a stopped process cannot do.
+fn is_ending(signal: Signal) -> bool {
+    matches!(signal, Signal::SIGTERM | Signal::SIGINT | Signal::SIGHUP | Signal::SIGQUIT)
 }
 
 /// Reaps one ended child, if there is one.

@@ -23,6 +23,7 @@ pub(super) enum Request {
     TimerSlack(Duration),
     SignalRanks(Signal),
     SignalAll(Signal),
+    SignalThese(Signal, Vec<Pid>),
     Finish(Duration),
 }
 
@@ -52,6 +53,10 @@ impl Request {
             Request::TimerSlack(slack) => [&b"T"[..], &slack.as_secs_f64().to_ne_bytes()].concat(),
             Request::SignalRanks(signal) => vec![b'R', *signal as u8],
             Request::SignalAll(signal) => vec![b'A', *signal as u8],
+            Request::SignalThese(signal, pids) => {
+                let pids = pids.iter().flat_map(|pid| pid.as_raw().to_ne_bytes());
+                [b'K', *signal as u8].into_iter().chain(pids).collect()
+            }
             Request::Finish(grace) => [&b"F"[..], &grace.as_secs_f64().to_ne_bytes()].concat(),
         }
     }
@@ -72,6 +77,10 @@ impl Request {
             }
             b'R' => Request::SignalRanks(signal()?),
             b'A' => Request::SignalAll(signal()?),
+            b'K' => {
+                let pids = rest.get(1..)?.as_chunks().0.iter();
+                Request::SignalThese(signal()?, pids.map(|pid| Pid::from_raw(i32::from_ne_bytes(*pid))).collect())
+            }
             b'T' => Request::TimerSlack(duration()?),
             b'F' => Request::Finish(duration()?),
             _ => return None,
@@ -90,6 +99,7 @@ impl Reply {
                 [&b"E"[..], &number(pid), &status.to_ne_bytes()].concat()
             }
             Reply::News(News::Unreachable(pid)) => [&b"U"[..], &number(pid)].concat(),
+            Reply::News(News::Signalled(error)) => [&b"K"[..], &(*error as i32).to_ne_bytes()].concat(),
             Reply::News(News::Over | News::Lost) => b"O".to_vec(),
         }
     }
@@ -103,6 +113,7 @@ impl Reply {
             b'N' => Reply::Refused(String::from_utf8_lossy(rest).into_owned()),
             b'E' => Reply::News(News::Ended(pid()?, ending(number(4)?))),
             b'U' => Reply::News(News::Unreachable(pid()?)),
+            b'K' => Reply::News(News::Signalled(Errno::from_raw(number(0)?))),
             b'O' => Reply::News(News::Over),
             _ => return None,
         })
@@ -182,6 +193,7 @@ mod tests {
             Request::TimerSlack(Duration::from_millis(2)),
             Request::SignalRanks(Signal::SIGUSR1),
             Request::SignalAll(Signal::SIGKILL),
+            Request::SignalThese(Signal::SIGSTOP, vec![Pid::from_raw(7), Pid::from_raw(1 << 20)]),
             Request::Finish(Duration::from_millis(200)),
         ] {
             assert_eq!(Request::decode(&request.encode()), Some(request));
@@ -199,6 +211,7 @@ mod tests {
             (Reply::Refused("no".into()), "Refused(\"no\")"),
             (Reply::News(News::Ended(pid, ending(9))), "Ended(Pid(77), ExitStatus(unix_wait_status(9)))"),
             (Reply::News(News::Unreachable(pid)), "Unreachable(Pid(77))"),
+            (Reply::News(News::Signalled(Errno::EPERM)), "Signalled(EPERM)"),
             (Reply::News(News::Over), "Over"),
         ] {
             let decoded = format!("{:?}", Reply::decode(&reply.encode()));

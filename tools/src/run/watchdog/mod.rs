@@ -39,6 +39,8 @@ pub(super) enum News {
     Ended(Pid, ExitStatus),
     /// A process of another user, which we may not signal, is still running.
     Unreachable(Pid),
+    /// The answer to [`Watchdog::signal_these`]: why a rank could not be signalled. `UnknownErrno`, which is 0, is no error.
+    Signalled(Errno),
     /// All processes of the job have ended.
     Over,
     /// The watchdog has ended unexpectedly.
@@ -123,6 +125,14 @@ impl Watchdog {
     pub fn signal_ranks(&self, signal: Signal) {
         // Ignore the error: if the watchdog is gone, `News::Lost` reports it.
         let _ = self.send(&Request::SignalRanks(signal), &[]);
+    }
+
+    /// Sends a signal to the ranks with these processes. [`News::Signalled`] answers.
+    ///
+    /// # Errors
+    /// If the request cannot be sent.
+    pub fn signal_these(&self, signal: Signal, pids: Vec<Pid>) -> Result<(), String> {
+        self.send(&Request::SignalThese(signal, pids), &[])
     }
 
     /// Sends a signal to the ranks and their orphans; after SIGKILL, orphans that appear later are killed, too.

@@ -144,6 +144,10 @@ impl Process<'_> {
                 }
             }
             Request::SignalRanks(signal) => self.family.signal_ranks(signal),
+            Request::SignalThese(signal, pids) => {
+                let error = self.family.signal_these_ranks(&pids, signal);
+                return self.report(News::Signalled(error));
+            }
             Request::SignalAll(signal) => {
                 self.is_killing |= signal == Signal::SIGKILL;
                 self.family.signal(signal);

@@ -1,0 +1,196 @@
+//! What the launcher answers to queries: its ranks' processes and the state of the job.
+//!
+//! Other keys, and other jobs, are left to the server.
+
+use std::ffi::CString;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use pmix_dstore::model::{DataArray, DataType, Info, Key, Nspace, Proc, ProcInfo, Query, Rank, Status, Value, keys};
+
+use super::control::may_control;
+
+/// `pmix_proc_state_t`. There is none for a process that is paused.
+mod state {
+    pub const RUNNING: u8 = 5;
+    pub const CONNECTED: u8 = 6;
+    pub const TERMINATED: u8 = 20;
+    pub const KILLED_BY_COMMAND: u8 = 51;
+    pub const ABORTED_BY_SIGNAL: u8 = 54;
+    pub const TERMINATED_WITHOUT_FINALIZE: u8 = 55;
+    pub const TERMINATED_NON_ZERO: u8 = 62;
+}
+
+/// The keys of [`Table::answer`].
+const ANSWERED: [&str; 4] =
+    [keys::QUERY_PROC_TABLE, keys::QUERY_LOCAL_PROC_TABLE, keys::QUERY_JOB_STATUS, keys::QUERY_DEBUG_SUPPORT];
+
+/// Whether the launcher knows something that is asked for.
+pub(super) fn is_asked(queries: &[Query]) -> bool {
+    let is_answered = |key: &CString| ANSWERED.iter().any(|answered| answered.as_bytes() == key.as_bytes());
+    queries.iter().any(|query| query.keys.iter().any(is_answered))
+}
+
+/// Qualifiers that do not narrow the answers.
+const PASSED_OVER: [&str; 4] = [keys::NSPACE, keys::USERID, keys::GRPID, keys::TIMEOUT];
+
+/// A rank.
+pub(super) struct Row {
+    /// Its process.
+    pub pid: i32,
+    /// Whether it is connected.
+    pub is_connected: bool,
+    /// How it ended, if it has.
+    pub ended: Option<ExitStatus>,
+    /// Whether a tool has killed it.
+    pub is_killed_by_command: bool,
+}
+
+impl Row {
+    fn state(&self) -> u8 {
+        match self.ended {
+            None if self.is_connected => state::CONNECTED,
+            None => state::RUNNING,
+            Some(status) => match status.code() {
+                None if self.is_killed_by_command => state::KILLED_BY_COMMAND,
+                None => state::ABORTED_BY_SIGNAL,
+                Some(0) if self.is_connected => state::TERMINATED_WITHOUT_FINALIZE,
+                Some(0) => state::TERMINATED,
+                Some(_) => state::TERMINATED_NON_ZERO,
+            },
+        }
+    }
+
+    /// As in the launcher's own exit status: 128 and the signal for a killed rank.
+    fn exit_code(&self) -> i32 {
+        let signal = || self.ended.and_then(|status| status.signal());
+        self.ended.and_then(|status| status.code()).or_else(|| Some(128 + signal()?)).unwrap_or(0)
+    }
+}
+
+/// The job at one time.
+pub(super) struct Table<'a> {
+    /// Its namespace.
+    pub job: &'a Nspace,
+    /// The node's name.
+    pub hostname: &'a str,
+    /// The file of the ranks' program.
+    pub executable: CString,
+    /// The ranks.
+    pub rows: Vec<Row>,
+    /// The status of the job.
+    pub status: Status,
+    /// The attributes for debuggers that the launcher supports.
+    pub for_debuggers: &'a str,
+}
+
+impl Table<'_> {
+    /// Answers what the launcher knows. The server answers the rest: all keys after `ERR_NOT_SUPPORTED`, and after
+    /// `QUERY_PARTIAL_SUCCESS` those that are missing.
+    pub fn answer(&self, queries: &[Query]) -> (Status, Vec<Info>) {
+        let mut infos = Vec::new();
+        let mut is_whole = true;
+        for Query { keys, qualifiers } in queries {
+            let is_mine = self.is_about_job(qualifiers) && may_control(qualifiers);
+            for key in keys {
+                let value = if is_mine { key.to_str().ok().and_then(|key| self.value(key)) } else { None };
+                match value.and_then(|value| Some(Info { key: Key::new(key.to_bytes()).ok()?, flags: 0, value })) {
+                    Some(info) => infos.push(info),
+                    None => is_whole = false,
+                }
+            }
+        }
+        let status = match is_whole {
+            true => Status::SUCCESS,
+            false if infos.is_empty() => Status::ERR_NOT_SUPPORTED,
+            false => Status::QUERY_PARTIAL_SUCCESS,
+        };
+        (status, infos)
+    }
+
+    /// Whether a query is about the whole job. It is if it names no job: there is but one.
+    fn is_about_job(&self, qualifiers: &[Info]) -> bool {
+        let nspace = Info::find(qualifiers, keys::NSPACE).and_then(Value::as_text).unwrap_or_default();
+        let is_job = nspace.is_empty() || nspace == self.job.as_bytes();
+        is_job && qualifiers.iter().all(|info| PASSED_OVER.iter().any(|key| info.key.is(key)))
+    }
+
+    fn value(&self, key: &str) -> Option<Value> {
+        match key {
+            // All ranks are on this node.
+            keys::QUERY_PROC_TABLE | keys::QUERY_LOCAL_PROC_TABLE => {
+                let items = self.rows.iter().zip(0..).map(|(row, rank)| self.proc_info(row, rank)).collect();
+                Some(Value::DataArray(Box::new(DataArray { ty: DataType::PROC_INFO, items })))
+            }
+            keys::QUERY_JOB_STATUS => Some(Value::Status(self.status)),
+            keys::QUERY_DEBUG_SUPPORT => Some(Value::string(self.for_debuggers)),
+            _ => None,
+        }
+    }
+
+    fn proc_info(&self, row: &Row, rank: u32) -> Value {
+        Value::ProcInfo(Box::new(ProcInfo {
+            proc: Proc::new(self.job.clone(), Rank(rank)),
+            hostname: CString::new(self.hostname).ok(),
+            executable: Some(self.executable.clone()),
+            pid: row.pid,
+            exit_code: row.exit_code(),
+            state: row.state(),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::unistd::geteuid;
+
+    use super::*;
+
+    fn row(ended: Option<i32>) -> Row {
+        Row { pid: 7, is_connected: false, ended: ended.map(ExitStatus::from_raw), is_killed_by_command: false }
+    }
+
+    fn answer(words: &[&str], qualifiers: &[Info]) -> (Status, Vec<Info>) {
+        let job = Nspace::new("job").unwrap();
+        let rows = vec![row(None), row(Some(0))];
+        let (executable, status) = (c"/bin/sh".into(), Status::READY_FOR_DEBUG);
+        let table = Table { job: &job, hostname: "here", executable, rows, status, for_debuggers: "pmix.dbg.init" };
+        let keys = words.iter().map(|word| CString::new(*word).unwrap()).collect();
+        table.answer(&[Query { keys, qualifiers: qualifiers.to_vec() }])
+    }
+
+    #[test]
+    fn states_and_exit_codes_follow_the_end_of_a_process() {
+        let told = |row: Row| (row.state(), row.exit_code());
+        assert_eq!(told(row(None)), (5, 0));
+        assert_eq!(told(Row { is_connected: true, ..row(None) }), (6, 0));
+        assert_eq!(told(row(Some(0))), (20, 0));
+        assert_eq!(told(Row { is_connected: true, ..row(Some(0)) }), (55, 0));
+        assert_eq!(told(row(Some(3 << 8))), (62, 3));
+        assert_eq!(told(row(Some(11))), (54, 139));
+        assert_eq!(told(Row { is_killed_by_command: true, ..row(Some(9)) }), (51, 137));
+    }
+
+    #[test]
+    fn the_server_answers_the_rest() {
+        let (table, status) = (keys::QUERY_PROC_TABLE, keys::QUERY_JOB_STATUS);
+        let of = |words: &[&str], qualifiers: &[Info]| {
+            let (status, infos) = answer(words, qualifiers);
+            (status, infos.len())
+        };
+        let named = |name: &str| Info::new(keys::NSPACE, Value::string(name));
+        assert_eq!(of(&[table, status], &[named("job")]), (Status::SUCCESS, 2));
+        assert_eq!(of(&[table], &[]), (Status::SUCCESS, 1));
+        assert_eq!(of(&[table, keys::QUERY_NAMESPACES], &[]), (Status::QUERY_PARTIAL_SUCCESS, 1));
+        let rank = Info::new(keys::RANK, Value::Rank(Rank(1)));
+        let stranger = Info::new(keys::USERID, Value::Uint32(geteuid().as_raw() + 1));
+        for qualifier in [named("other"), rank, stranger] {
+            assert_eq!(of(&[table], &[qualifier]), (Status::ERR_NOT_SUPPORTED, 0));
+        }
+        let value = &answer(&[status], &[]).1[0].value;
+        assert_eq!(*value, Value::Status(Status::READY_FOR_DEBUG));
+        let Value::DataArray(array) = &answer(&[table], &[]).1[0].value else { panic!() };
+        let Value::ProcInfo(info) = &array.items[1] else { panic!() };
+        assert_eq!((info.proc.rank, info.pid, info.executable.as_deref()), (Rank(1), 7, Some(c"/bin/sh")));
+    }
+}
