@@ -36,8 +36,9 @@ impl Job {
         let pid = std::process::id();
         let full_name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
         let hostname = full_name.split('.').next().filter(|name| !name.is_empty()).unwrap_or("localhost").to_owned();
-        let nspace = super::nspace(format!("pmixrun.{hostname}.{pid}.job"))?;
-        let server = Proc::new(super::nspace(format!("pmixrun.{hostname}.{pid}"))?, Rank(0));
+        // Without a dot in the server's: stock tools take an address's text up to its first dot for the namespace.
+        let nspace = super::nspace(format!("pmixrun-{hostname}-{pid}.job"))?;
+        let server = Proc::new(super::nspace(format!("pmixrun-{hostname}-{pid}"))?, Rank(0));
         let executable = std::path::absolute(program).unwrap_or_else(|_| program.to_owned());
         let executable = CString::new(executable.into_os_string().into_encoded_bytes()).unwrap_or_default();
         let mut job = Job { nspace, server, hostname, executable, infos: Vec::new() };
