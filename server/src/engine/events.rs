@@ -103,6 +103,11 @@ impl EventCache {
 }
 
 impl Engine {
+    /// Forgets the events with this code that are kept for processes that register later.
+    pub fn forget_events(&mut self, code: Status) {
+        self.events.retain(|event| event.notification.status != code);
+    }
+
     /// A client registers for events; an empty list means all. For events that only the environment sees, the first registration is
     /// passed to the host.
     pub(super) fn register_events(&mut self, id: PeerId, tag: u32, codes: Vec<Status>, infos: Vec<Info>, now: Instant) {

@@ -37,6 +37,14 @@ impl Server {
         })
     }
 
+    /// Forgets the events with this code that are kept for processes that register later, for example because what they tell is over.
+    pub fn forget_events(&self, code: Status) -> Status {
+        self.operate(None, |engine| {
+            engine.forget_events(code);
+            Status::SUCCESS
+        })
+    }
+
     /// Notifies processes of this node, also later ones, of a process set that the host has defined.
     pub fn define_process_set(&self, name: CString, members: Vec<Proc>) -> Status {
         self.shared.engine.lock().set_process_set(name.clone(), Some(members.clone()));

@@ -21,12 +21,17 @@ Usage: pmixrun -n N [OPTIONS] PROGRAM [ARGS...]
       --report           print wire-up times, store sizes and the PMIx libraries in use, on stderr
       --json             the same as one line of JSON
       --report-to FILE   write the report to FILE instead
+      --stop-on-exec     stop each rank before the first instruction of its program, for a debugger
+      --stop-in-init     let each rank wait in PMIx_Init for a debugger
+      --stop-in-app[=BREAKPOINT]  ask each rank to wait at a place of its own for a debugger
       --report-uri TO    write the server's address, for tools, to a file, - (stdout) or + (stderr)
   -h, --help             this text
       --version          the version
 
 The exit status is that of the first rank that failed, 128 + N for one killed by signal N; 1 if only output was lost.
 The job ends as a whole: all its processes get SIGTERM, and SIGKILL after the grace period.
+Tools find the job by the process number of pmixrun, by its server's namespace, or by the address. Ranks that wait for a
+debugger go on when it sends PMIX_DEBUGGER_RELEASE.
 Standard input goes to rank 0. SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are forwarded to all ranks.
 ";
 
@@ -46,6 +51,17 @@ pub enum Report {
     Text,
     /// For scripts.
     Json,
+}
+
+/// Where ranks are to wait for a debugger.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stops {
+    /// When their program is loaded.
+    pub on_exec: bool,
+    /// In `PMIx_Init`.
+    pub in_init: bool,
+    /// At a place of the program's own, which may have a name.
+    pub in_app: Option<Option<String>>,
 }
 
 /// The program to run, and the options.
@@ -69,6 +85,8 @@ pub struct Args {
     pub report_to: Option<PathBuf>,
     /// Where to write the server's address: a file, `-` (standard output) or `+` (standard error).
     pub report_uri: Option<String>,
+    /// Where ranks are to wait.
+    pub stops: Stops,
     /// The program.
     pub program: OsString,
     /// Its arguments.
@@ -108,6 +126,7 @@ impl Command {
             report: None,
             report_to: None,
             report_uri: None,
+            stops: Stops::default(),
             program: OsString::new(),
             args: Vec::new(),
         };
@@ -128,6 +147,9 @@ impl Command {
                     run.report_to = Some(parser.value().map_err(words)?.into());
                     run.report = run.report.or(Some(Report::Text));
                 }
+                Long("stop-on-exec") => run.stops.on_exec = true,
+                Long("stop-in-init") => run.stops.in_init = true,
+                Long("stop-in-app") => run.stops.in_app = Some(breakpoint(&mut parser)?),
                 Long("report-uri") => run.report_uri = Some(place(&mut parser)?),
                 Value(program) => {
                     run.program = program;
@@ -159,6 +181,11 @@ fn binding(parser: &mut lexopt::Parser) -> Result<BindTo, String> {
         "none" => Ok(BindTo::None),
         other => Err(format!("--bind-to {other}: it is either core or none")),
     }
+}
+
+fn breakpoint(parser: &mut lexopt::Parser) -> Result<Option<String>, String> {
+    let name = parser.optional_value().map(lexopt::ValueExt::string).transpose();
+    name.map_err(|error| format!("--stop-in-app: {error}"))
 }
 
 /// A stream or a file. The server takes a number for a descriptor, so a file gets its whole path.
@@ -214,6 +241,14 @@ mod tests {
                 .is_some_and(|path| path.starts_with('/') && path.ends_with("/7"))
         );
         assert_eq!(run("-n 1 --timeout 0.5 prog").timeout, Some(Duration::from_millis(500)));
+    }
+
+    #[test]
+    fn stops_for_debuggers() {
+        assert_eq!(run("-n 1 prog").stops, Stops::default());
+        let stops = run("-n 1 --stop-on-exec --stop-in-init --stop-in-app prog").stops;
+        assert_eq!((stops.on_exec, stops.in_init, stops.in_app), (true, true, Some(None)));
+        assert_eq!(run("-n 1 --stop-in-app=solver prog").stops.in_app, Some(Some("solver".into())));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use pmix_dstore::model::{Info, Key, Nspace, Proc, Query, Rank, Status, Value, keys};
 use pmix_server::{Completion, GroupOperation, Host};
 
-use super::control::Control;
+use super::control::{Control, Ranks};
 use super::output::Stream;
 use super::published::{Lookup, Published, WaitingLookup};
 use super::table;
@@ -29,6 +29,15 @@ pub(super) enum Event {
     /// A rank prints with `PMIx_Log`. The call completes when the text is written, so that no rank prints faster than
     /// the reader reads.
     Print(Vec<(Stream, Vec<u8>)>, Completion<Status>),
+    /// A rank waits at this breakpoint for a debugger.
+    Halted(u32, CString),
+    /// A debugger releases these ranks; it has told only the launcher if `is_ours` is set.
+    Released {
+        /// The ranks.
+        ranks: Ranks,
+        /// Whether the launcher must tell them.
+        is_ours: bool,
+    },
     /// A process controls ranks.
     Control {
         /// What it does.
@@ -114,6 +123,19 @@ impl RunHost {
         let _ = self.wake.write(1);
     }
 
+    /// A debugger has released ranks, which have been told.
+    pub fn release_told(&self, infos: &[Info]) {
+        self.release(infos, false);
+    }
+
+    /// A debugger releases the ranks that it names, or all.
+    fn release(&self, infos: &[Info], is_ours: bool) {
+        let named = Info::find(infos, keys::EVENT_CUSTOM_RANGE);
+        if let Ok(ranks) = Ranks::read(&self.job, self.size, named.iter().flat_map(|named| named.iter_procs())) {
+            self.send(Event::Released { ranks, is_ours });
+        }
+    }
+
     fn answer_ready(&self) {
         let ready = self.published.lock().ready();
         for (done, data) in ready {
@@ -122,6 +144,8 @@ impl RunHost {
     }
 }
 
+/// `PMIX_RANGE_RM`.
+const RANGE_RM: u8 = 1;
 /// Infos of a publication that are not values.
 const DIRECTIVES: [&str; 4] = [keys::USERID, keys::GRPID, keys::RANGE, keys::PERSISTENCE];
 /// `PMIX_PERSIST_FIRST_READ`.
@@ -222,12 +246,19 @@ impl Host for RunHost {
 
     fn notify_event(
         &self,
-        _code: Status,
-        _source: &Proc,
-        _range: u8,
-        _infos: &[Info],
+        code: Status,
+        source: &Proc,
+        range: u8,
+        infos: &[Info],
         _done: Completion<Status>,
     ) -> Status {
+        if code == Status::READY_FOR_DEBUG && source.nspace == self.job {
+            let breakpoint = Info::find(infos, keys::BREAKPOINT).and_then(Value::as_c_str).unwrap_or_default();
+            self.send(Event::Halted(source.rank.0, breakpoint.to_owned()));
+        }
+        if code == Status::DEBUGGER_RELEASE {
+            self.release(infos, range == RANGE_RM);
+        }
         // All processes are this server's clients, and the server has sent them the event.
         Status::OPERATION_SUCCEEDED
     }

@@ -100,6 +100,7 @@ impl Job {
         ];
         // Open MPI 4 reads the first, `PMIx_Load_topology` the second.
         infos.extend([keys::LOCAL_TOPO, keys::HWLOC_XML_V2].into_iter().filter_map(topology));
+        infos.extend(stops(args));
         array(keys::JOB_INFO_ARRAY, infos)
     }
 
@@ -162,6 +163,14 @@ impl Job {
         infos.extend(binding.locality(rank).map(|text| info(keys::LOCALITY_STRING, Value::string(text))));
         array(keys::PROC_INFO_ARRAY, infos)
     }
+}
+
+/// Where the ranks are to wait for a debugger, for the ranks themselves.
+fn stops(args: &Args) -> impl Iterator<Item = Info> {
+    let in_init = args.stops.in_init.then(|| info(keys::DEBUG_STOP_IN_INIT, Value::Bool(true)));
+    let in_app = args.stops.in_app.as_ref().map(|_| info(keys::DEBUG_STOP_IN_APP, Value::Bool(true)));
+    let breakpoint = args.stops.in_app.iter().flatten().map(|name| info(keys::BREAKPOINT, Value::string(name)));
+    in_init.into_iter().chain(in_app).chain(breakpoint)
 }
 
 fn path(path: &Path) -> Value {

@@ -5,6 +5,7 @@ pub mod args;
 mod binding;
 mod control;
 mod directories;
+mod halts;
 mod host;
 mod job;
 mod output;
@@ -18,6 +19,7 @@ mod watchdog;
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use pmix_client::{EventDone, HandlerId};
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Status, Value, keys};
 use pmix_server::Server;
 
@@ -58,7 +60,8 @@ pub fn complain(message: &str) {
 
 fn set_up_and_run(args: &Args) -> Result<i32, String> {
     let path = ranks::find_program(&args.program)?;
-    let program = Program { path, name: args.program.clone(), args: args.args.clone() };
+    let program =
+        Program { path, name: args.program.clone(), args: args.args.clone(), stops_on_exec: args.stops.on_exec };
     // Dropped at the end of this function, after everything that it guards.
     let watchdog = Watchdog::begin(&program)?;
     leave_out_plugins();
@@ -79,8 +82,10 @@ fn set_up_and_run(args: &Args) -> Result<i32, String> {
         Info::new(keys::SERVER_TOOL_SUPPORT, Value::Bool(true)),
     ];
     server_infos.extend(args.report_uri.as_ref().map(|to| Info::new(keys::TCP_REPORT_URI, Value::string(to))));
+    let host = Arc::new(host);
     let server =
-        Server::init(Arc::new(host), &server_infos).map_err(|status| format!("the server did not start: {status}"))?;
+        Server::init(host.clone(), &server_infos).map_err(|status| format!("the server did not start: {status}"))?;
+    hear_releases(&server, host)?;
     check("register the job", server.register_nspace(job.nspace.clone(), args.ranks as i32, job.infos(), None))?;
     let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
     for rank in 0..args.ranks {
@@ -91,6 +96,18 @@ fn set_up_and_run(args: &Args) -> Result<i32, String> {
     let is_reported = args.report.is_none() || report::print(args, &server.stats(), &ended);
     server.finalize();
     Ok(if ended.exit_status == 0 && !is_reported { EXIT_OUTPUT } else { ended.exit_status })
+}
+
+/// Lets the host know of a debugger's release that is for all processes of the node, which is no upcall.
+fn hear_releases(server: &Server, host: Arc<RunHost>) -> Result<(), String> {
+    let on_event = move |_: HandlerId, event: pmix_client::Event, done: EventDone| {
+        host.release_told(&event.infos);
+        done.finish(Status::SUCCESS, Vec::new());
+    };
+    let client = server.client();
+    let registered =
+        client.register_event_handler(vec![Status::DEBUGGER_RELEASE], Vec::new(), Arc::new(on_event)).wait();
+    registered.map(drop).map_err(|status| format!("the server takes no events: {status}"))
 }
 
 /// Lets hwloc look for no plugins in this process. They use hwloc's functions by name, which they find only in a program that is linked to

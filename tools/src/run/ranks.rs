@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use libc::rlim_t;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
-use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
+use nix::sys::{prctl, ptrace};
 use nix::unistd::{
     ForkResult, Pid, dup2_stderr, dup2_stdin, dup2_stdout, execve, fork, getpid, getppid, pipe2, read, setpgid, write,
 };
@@ -28,6 +28,8 @@ pub(super) struct Program {
     pub name: OsString,
     /// Its arguments.
     pub args: Vec<OsString>,
+    /// Whether it is to stop before its first instruction.
+    pub stops_on_exec: bool,
 }
 
 /// The program's file, searched in `PATH` unless its name contains a directory.
@@ -89,6 +91,7 @@ pub(super) struct Start {
     argv: Vec<CString>,
     /// The variables of this process that ranks get, as `NAME=VALUE`.
     env: Vec<CString>,
+    stops_on_exec: bool,
 }
 
 /// A rank's process, which may not run its program yet.
@@ -114,6 +117,7 @@ impl Start {
                 .map(|word| words(word))
                 .collect::<Result<_, _>>()?,
             env: all.filter_map(|variable| CString::new(variable).ok()).collect(),
+            stops_on_exec: program.stops_on_exec,
         })
     }
 
@@ -151,8 +155,9 @@ impl Start {
                 Ok(Starting { pid: child, failure })
             }
             ForkResult::Child => {
-                let Err(error) =
-                    become_rank(parent, stdin, stdout, stderr).and_then(|()| execve(&self.path, &argv, &env));
+                let Err(error) = become_rank(parent, stdin, stdout, stderr)
+                    .and_then(|()| if self.stops_on_exec { ptrace::traceme() } else { Ok(()) })
+                    .and_then(|()| execve(&self.path, &argv, &env));
                 let _ = write(&report, &(error as i32).to_ne_bytes());
                 // SAFETY: ends the process without running what the parent has registered for its own end.
                 unsafe { libc::_exit(127) }
@@ -162,7 +167,10 @@ impl Start {
 
     /// The message for a user of this outcome of a start.
     pub fn words(&self, error: Errno) -> String {
-        format!("cannot start {}: {}", self.path.to_string_lossy(), error.desc())
+        // In some containers.
+        let is_untraced = self.stops_on_exec && error == Errno::EPERM;
+        let hint = if is_untraced { " (--stop-on-exec needs permission for ptrace)" } else { "" };
+        format!("cannot start {}: {}{hint}", self.path.to_string_lossy(), error.desc())
     }
 }
 

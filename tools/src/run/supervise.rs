@@ -21,6 +21,7 @@ use pmix_server::{Completion, Server};
 use super::EXIT_OUTPUT;
 use super::args::Args;
 use super::binding::Binding;
+use super::halts::Halts;
 use super::host::{Event, Events, Infos};
 use super::job::Job;
 use super::output::{Lines, Sink, Stream};
@@ -127,7 +128,9 @@ struct Supervisor<'a> {
     /// Texts of `PMIx_Log` that wait because too much output is queued.
     held: Vec<Held>,
     /// The answers to controls whose signals the watchdog has not confirmed yet.
-    controls: VecDeque<Infos>,
+    controls: VecDeque<Option<Infos>>,
+    /// Where ranks wait for a debugger.
+    halts: Halts,
 }
 
 /// A text to print, and the completion of the call that asked for it.
@@ -180,6 +183,7 @@ pub(super) fn supervise(
         libraries: BTreeMap::new(),
         held: Vec::new(),
         controls: VecDeque::new(),
+        halts: Halts::new(args.ranks),
     };
     if let Err(message) = supervisor.start(binding) {
         supervisor.watchdog.signal_all(Signal::SIGKILL);
@@ -447,6 +451,7 @@ impl Supervisor<'_> {
             News::Unreachable(pid) => {
                 self.say(&format!("process {pid} is still running: this user may not end it"));
             }
+            News::Halted(pid) => self.has_stopped_on_exec(pid),
             News::Signalled(error) => self.confirm_control(error),
             News::Over => self.is_over = true,
             News::Lost => self.watchdog_is_lost(),
@@ -504,6 +509,8 @@ impl Supervisor<'_> {
                         state.finalized = true;
                     }
                 }
+                Event::Halted(rank, breakpoint) => self.halted(rank as usize, &breakpoint),
+                Event::Released { ranks, is_ours } => self.released(&ranks, is_ours),
                 Event::Control { control, by, done } => self.control(&control, &by, done),
                 Event::Query(queries, done) => done.complete(self.table().answer(&queries)),
                 Event::Print(texts, done) => self.held.push((texts, done)),
@@ -566,6 +573,7 @@ impl Supervisor<'_> {
                 self.fail(code, Status::ERR_JOB_NON_ZERO_TERM, &format!("{who} exited with status {code}"));
             }
         }
+        self.report_halts();
         // This completes operations that wait for the rank.
         self.server.deregister_client(&Proc::new(self.nspace.clone(), Rank(index as u32)), None);
     }

@@ -81,7 +81,7 @@ pub(super) struct Table<'a> {
     /// The status of the job.
     pub status: Status,
     /// The attributes for debuggers that the launcher supports.
-    pub for_debuggers: &'a str,
+    pub for_debuggers: &'a [&'a str],
 }
 
 impl Table<'_> {
@@ -123,7 +123,7 @@ impl Table<'_> {
                 Some(Value::DataArray(Box::new(DataArray { ty: DataType::PROC_INFO, items })))
             }
             keys::QUERY_JOB_STATUS => Some(Value::Status(self.status)),
-            keys::QUERY_DEBUG_SUPPORT => Some(Value::string(self.for_debuggers)),
+            keys::QUERY_DEBUG_SUPPORT => Some(Value::string(self.for_debuggers.join(","))),
             _ => None,
         }
     }
@@ -154,7 +154,7 @@ mod tests {
         let job = Nspace::new("job").unwrap();
         let rows = vec![row(None), row(Some(0))];
         let (executable, status) = (c"/bin/sh".into(), Status::READY_FOR_DEBUG);
-        let table = Table { job: &job, hostname: "here", executable, rows, status, for_debuggers: "pmix.dbg.init" };
+        let table = Table { job: &job, hostname: "here", executable, rows, status, for_debuggers: &["pmix.dbg.init"] };
         let keys = words.iter().map(|word| CString::new(*word).unwrap()).collect();
         table.answer(&[Query { keys, qualifiers: qualifiers.to_vec() }])
     }

@@ -1,16 +1,25 @@
 //! What tools ask of the launcher: the ranks' processes, and to control them.
 
+use std::ffi::CStr;
 use std::time::Instant;
 
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
-use pmix_dstore::model::{Proc, Status};
+use pmix_dstore::model::{Info, Proc, Rank, Status, Value, keys};
 
 use super::super::control::{Action, Control, Ranks};
+use super::super::halts::ON_EXEC;
 use super::super::host::Infos;
 use super::super::table::{Row, Table};
 use super::{RankState, Supervisor};
+
+/// `PMIX_RANGE_LOCAL`.
+const RANGE_LOCAL: u8 = 2;
+/// `PMIX_RANGE_CUSTOM`.
+const RANGE_CUSTOM: u8 = 6;
+/// What the command line offers for debuggers.
+const FOR_DEBUGGERS: [&str; 3] = [keys::DEBUG_STOP_ON_EXEC, keys::DEBUG_STOP_IN_INIT, keys::DEBUG_STOP_IN_APP];
 
 impl Supervisor<'_> {
     /// The ranks' processes and the state of the job.
@@ -26,8 +35,12 @@ impl Supervisor<'_> {
             hostname: &self.job.hostname,
             executable: self.job.executable.clone(),
             rows: self.ranks.iter().map(row).collect(),
-            status: self.failure.map_or(Status::SUCCESS, |failure| failure.status),
-            for_debuggers: "",
+            status: match self.failure {
+                Some(failure) => failure.status,
+                None if self.halts.is_whole(self.running_numbers()) => Status::READY_FOR_DEBUG,
+                None => Status::SUCCESS,
+            },
+            for_debuggers: &FOR_DEBUGGERS,
         }
     }
 
@@ -46,13 +59,74 @@ impl Supervisor<'_> {
             self.end_for(control.action, by);
             return done.complete((Status::SUCCESS, Vec::new()));
         }
-        match self.watchdog.signal_these(control.action.signal(), pids) {
+        if control.action == Action::Resume {
+            // A debugger may also continue by this those that were stopped on exec. Others wait for its release.
+            self.halts.resume(&control.ranks);
+        }
+        self.signal(control.action.signal(), pids, Some(done));
+    }
+
+    fn signal(&mut self, signal: Signal, pids: Vec<Pid>, done: Option<Infos>) {
+        match self.watchdog.signal_these(signal, pids) {
             Ok(()) => self.controls.push_back(done),
             Err(why) => {
                 self.say(&why);
-                done.complete((Status::ERR_OUT_OF_RESOURCE, Vec::new()));
+                done.into_iter().for_each(|done| done.complete((Status::ERR_OUT_OF_RESOURCE, Vec::new())));
             }
         }
+    }
+
+    /// A rank has stopped on exec, and can be traced.
+    pub(super) fn has_stopped_on_exec(&mut self, pid: Pid) {
+        if let Some(rank) = self.ranks.iter().position(|rank| rank.running && rank.pid == pid) {
+            self.halted(rank, ON_EXEC);
+        }
+    }
+
+    /// A rank waits for a debugger.
+    pub(super) fn halted(&mut self, rank: usize, breakpoint: &CStr) {
+        self.halts.add(rank, breakpoint);
+        self.report_halts();
+    }
+
+    /// Tells tools when all ranks wait for a debugger. The server keeps the event for tools that come soon after; later ones ask for the
+    /// status of the job.
+    pub(super) fn report_halts(&mut self) {
+        let running: Vec<usize> = self.running_numbers().collect();
+        let Some(breakpoint) = self.halts.report(running.into_iter()) else { return };
+        let job = Proc::new(self.nspace.clone(), Rank::WILDCARD);
+        let infos = vec![
+            Info::new(keys::EVENT_NON_DEFAULT, Value::Bool(true)),
+            Info::new(keys::EVENT_AFFECTED_PROC, Value::Proc(job)),
+            Info::new(keys::BREAKPOINT, Value::String(Some(breakpoint))),
+        ];
+        self.server.notify_event(Status::READY_FOR_DEBUG, self.job.server.clone(), RANGE_LOCAL, infos, None);
+    }
+
+    /// A debugger has released ranks. The server has told them, unless the event was for the launcher alone.
+    pub(super) fn released(&mut self, ranks: &Ranks, is_ours: bool) {
+        let on_exec = self.halts.release(ranks);
+        // Neither holds for later tools, nor for what ranks wait for after they have been stopped on exec.
+        for code in [Status::READY_FOR_DEBUG, Status::DEBUGGER_RELEASE] {
+            self.server.forget_events(code);
+        }
+        let pids: Vec<Pid> = on_exec.into_iter().map(|rank| self.ranks[rank].pid).collect();
+        if !pids.is_empty() {
+            self.signal(Signal::SIGCONT, pids, None);
+        }
+        if is_ours {
+            let named = self.running_numbers().filter(|rank| ranks.contains(*rank));
+            let procs: Vec<Proc> = named.map(|rank| Proc::new(self.nspace.clone(), Rank(rank as u32))).collect();
+            let infos = vec![
+                Info::new(keys::EVENT_NON_DEFAULT, Value::Bool(true)),
+                Info::new(keys::EVENT_CUSTOM_RANGE, Value::procs(procs)),
+            ];
+            self.server.notify_event(Status::DEBUGGER_RELEASE, self.job.server.clone(), RANGE_CUSTOM, infos, None);
+        }
+    }
+
+    fn running_numbers(&self) -> impl Iterator<Item = usize> {
+        self.ranks.iter().enumerate().filter(|(_, rank)| rank.running).map(|(number, _)| number)
     }
 
     /// Takes the watchdog's answer to the oldest signal.
@@ -62,7 +136,7 @@ impl Supervisor<'_> {
             Errno::EPERM => Status::ERR_NO_PERMISSIONS,
             _ => Status::ERROR,
         };
-        if let Some(done) = self.controls.pop_front() {
+        if let Some(Some(done)) = self.controls.pop_front() {
             done.complete((status, Vec::new()));
         }
     }

@@ -6,11 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::thread;
 use std::time::Duration;
 
 use nix::errno::Errno;
+use nix::sys::ptrace;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
@@ -34,6 +36,8 @@ pub(super) struct Family {
     groups: BTreeSet<Pid>,
     /// The ranks that run and that were sent SIGSTOP here.
     stopped: BTreeSet<Pid>,
+    /// The ranks that have stopped on exec since [`Family::take_halted`].
+    halted: Vec<Pid>,
     /// Children that were sent SIGTERM.
     terminated: BTreeSet<Pid>,
     /// Children that this user may not signal.
@@ -51,6 +55,10 @@ impl Family {
     pub fn collect(&mut self) -> Vec<(Pid, ExitStatus)> {
         let mut ended = Vec::new();
         while let Some((pid, status)) = next_ended() {
+            if let Some(signal) = status.stopped_signal() {
+                self.halt(pid, signal);
+                continue;
+            }
             self.terminated.remove(&pid);
             self.unreachable.remove(&pid);
             self.stopped.remove(&pid);
@@ -59,6 +67,24 @@ impl Family {
             }
         }
         ended
+    }
+
+    /// A rank that has asked to be traced until its program is loaded (`Start::begin`) has stopped. It is stopped by a signal then instead, so
+    /// that a debugger can trace it. Before that other signals stop it; they are passed on.
+    fn halt(&mut self, pid: Pid, signal: i32) {
+        // Ignore an error: only SIGKILL wakes it meanwhile.
+        if signal == Signal::SIGTRAP as i32 {
+            let _ = ptrace::detach(pid, Signal::SIGSTOP);
+            self.stopped.insert(pid);
+            self.halted.push(pid);
+        } else {
+            let _ = ptrace::cont(pid, Signal::try_from(signal).ok());
+        }
+    }
+
+    /// The ranks that have stopped on exec since the last call.
+    pub fn take_halted(&mut self) -> Vec<Pid> {
+        std::mem::take(&mut self.halted)
     }
 
     /// Whether a child is left that this user may signal.
@@ -184,7 +210,7 @@ fn is_ending(signal: Signal) -> bool {
     matches!(signal, Signal::SIGTERM | Signal::SIGINT | Signal::SIGHUP | Signal::SIGQUIT)
 }
 
-/// Reaps one ended child, if there is one.
+/// Reaps one ended child, if there is one. A child that is traced is also returned when it has stopped.
 fn next_ended() -> Option<(Pid, ExitStatus)> {
     let mut status = 0;
     // SAFETY: the status is written to a variable of this function. (nix's waitpid does not support real-time signals.)

@@ -99,6 +99,7 @@ impl Reply {
                 [&b"E"[..], &number(pid), &status.to_ne_bytes()].concat()
             }
             Reply::News(News::Unreachable(pid)) => [&b"U"[..], &number(pid)].concat(),
+            Reply::News(News::Halted(pid)) => [&b"H"[..], &number(pid)].concat(),
             Reply::News(News::Signalled(error)) => [&b"K"[..], &(*error as i32).to_ne_bytes()].concat(),
             Reply::News(News::Over | News::Lost) => b"O".to_vec(),
         }
@@ -113,6 +114,7 @@ impl Reply {
             b'N' => Reply::Refused(String::from_utf8_lossy(rest).into_owned()),
             b'E' => Reply::News(News::Ended(pid()?, ending(number(4)?))),
             b'U' => Reply::News(News::Unreachable(pid()?)),
+            b'H' => Reply::News(News::Halted(pid()?)),
             b'K' => Reply::News(News::Signalled(Errno::from_raw(number(0)?))),
             b'O' => Reply::News(News::Over),
             _ => return None,
@@ -211,6 +213,7 @@ mod tests {
             (Reply::Refused("no".into()), "Refused(\"no\")"),
             (Reply::News(News::Ended(pid, ending(9))), "Ended(Pid(77), ExitStatus(unix_wait_status(9)))"),
             (Reply::News(News::Unreachable(pid)), "Unreachable(Pid(77))"),
+            (Reply::News(News::Halted(pid)), "Halted(Pid(77))"),
             (Reply::News(News::Signalled(Errno::EPERM)), "Signalled(EPERM)"),
             (Reply::News(News::Over), "Over"),
         ] {

@@ -37,6 +37,8 @@ use super::ranks::Program;
 pub(super) enum News {
     /// The rank with this process has ended.
     Ended(Pid, ExitStatus),
+    /// The rank with this process has stopped on exec.
+    Halted(Pid),
     /// A process of another user, which we may not signal, is still running.
     Unreachable(Pid),
     /// The answer to [`Watchdog::signal_these`]: why a rank could not be signalled. `UnknownErrno`, which is 0, is no error.

@@ -124,8 +124,10 @@ impl Process<'_> {
     }
 
     fn collect(&mut self) -> Result<(), Errno> {
-        let mut ended = self.family.collect().into_iter();
-        ended.try_for_each(|(rank, status)| self.report(News::Ended(rank, status)))
+        let ended = self.family.collect();
+        let halted = self.family.take_halted();
+        halted.into_iter().try_for_each(|rank| self.report(News::Halted(rank)))?;
+        ended.into_iter().try_for_each(|(rank, status)| self.report(News::Ended(rank, status)))
     }
 
     fn handle(&mut self, request: Request, streams: Vec<OwnedFd>) -> Result<(), Errno> {
