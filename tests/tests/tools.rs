@@ -603,6 +603,17 @@ fn a_tool_ends_ranks_or_the_job() {
     }
 }
 
+#[test]
+fn a_signal_for_one_rank_continues_no_other_one() {
+    let job = "-n 2 sh -c 'trap : TERM USR1; echo $$ > $TMPDIR/../own/pid.$PMIX_RANK; . $WAIT'";
+    let words = "--pid $P act=$J:0:pause seen=$R:T act=$J:1:terminate seen=$R:T act=$J:1:10 seen=$R:T act=$J:0:terminate seen=$R:S";
+    let traces = Traces::begin();
+    let script =
+        [PID, "while test ! -s $TMPDIR/../own/pid.1; do sleep 0.02; done; ", &tool(Library::ours(), words)].concat();
+    let ended = beside_job(Library::ours(), &traces, job, &script);
+    assert_eq!(lines(&ended, "seen: "), ["seen: T", "seen: T", "seen: T", "seen: S"], "{ended}");
+}
+
 /// A rank that has ended is in the table as long as others run.
 #[test]
 fn the_process_table_shows_how_ranks_ended() {

@@ -452,7 +452,7 @@ impl Supervisor<'_> {
                 self.say(&format!("process {pid} is still running: this user may not end it"));
             }
             News::Halted(pid) => self.has_stopped_on_exec(pid),
-            News::Signalled(error) => self.confirm_control(error),
+            News::Signalled(result) => self.confirm_control(result),
             News::Over => self.is_over = true,
             News::Lost => self.watchdog_is_lost(),
         }

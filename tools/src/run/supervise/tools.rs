@@ -130,11 +130,11 @@ impl Supervisor<'_> {
     }
 
     /// Takes the watchdog's answer to the oldest signal.
-    pub(super) fn confirm_control(&mut self, error: Errno) {
-        let status = match error {
-            Errno::UnknownErrno => Status::SUCCESS,
-            Errno::EPERM => Status::ERR_NO_PERMISSIONS,
-            _ => Status::ERROR,
+    pub(super) fn confirm_control(&mut self, result: Result<(), Errno>) {
+        let status = match result {
+            Ok(()) => Status::SUCCESS,
+            Err(Errno::EPERM) => Status::ERR_NO_PERMISSIONS,
+            Err(_) => Status::ERROR,
         };
         if let Some(Some(done)) = self.controls.pop_front() {
             done.complete((status, Vec::new()));

@@ -105,24 +105,26 @@ impl Family {
         }
     }
 
-    /// Sends a signal to those of the ranks that run and have these processes. Returns the error of one that could not be signalled;
-    /// `UnknownErrno`, which is 0, if there is none.
-    pub fn signal_these_ranks(&mut self, pids: &[Pid], signal: Signal) -> Errno {
-        let mut failed = Errno::UnknownErrno;
+    /// Sends a signal to those of the ranks that run and have these processes. A stopped one that is to end is also continued.
+    ///
+    /// # Errors
+    /// That of a rank that could not be signalled.
+    pub fn signal_these_ranks(&mut self, pids: &[Pid], signal: Signal) -> Result<(), Errno> {
+        let mut result = Ok(());
         for rank in pids.iter().filter(|pid| self.ranks.contains(pid)) {
             match killpg(*rank, signal) {
                 // It has ended just now.
                 Err(Errno::ESRCH) => {}
-                Err(error) => failed = error,
+                Err(error) => result = Err(error),
                 Ok(()) if signal == Signal::SIGSTOP => drop(self.stopped.insert(*rank)),
                 Ok(()) if signal == Signal::SIGCONT => drop(self.stopped.remove(rank)),
+                Ok(()) if signal == Signal::SIGTERM && self.stopped.remove(rank) => {
+                    let _ = killpg(*rank, Signal::SIGCONT);
+                }
                 Ok(()) => {}
             }
         }
-        if is_ending(signal) {
-            self.wake_stopped();
-        }
-        failed
+        result
     }
 
     /// Continues the ranks that were stopped: they could not obey a signal that ends them.

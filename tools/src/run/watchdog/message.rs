@@ -100,7 +100,10 @@ impl Reply {
             }
             Reply::News(News::Unreachable(pid)) => [&b"U"[..], &number(pid)].concat(),
             Reply::News(News::Halted(pid)) => [&b"H"[..], &number(pid)].concat(),
-            Reply::News(News::Signalled(error)) => [&b"K"[..], &(*error as i32).to_ne_bytes()].concat(),
+            Reply::News(News::Signalled(result)) => {
+                let number = result.err().map_or(0, |error| error as i32);
+                [&b"K"[..], &number.to_ne_bytes()].concat()
+            }
             Reply::News(News::Over | News::Lost) => b"O".to_vec(),
         }
     }
@@ -115,7 +118,10 @@ impl Reply {
             b'E' => Reply::News(News::Ended(pid()?, ending(number(4)?))),
             b'U' => Reply::News(News::Unreachable(pid()?)),
             b'H' => Reply::News(News::Halted(pid()?)),
-            b'K' => Reply::News(News::Signalled(Errno::from_raw(number(0)?))),
+            b'K' => match number(0)? {
+                0 => Reply::News(News::Signalled(Ok(()))),
+                number => Reply::News(News::Signalled(Err(Errno::from_raw(number)))),
+            },
             b'O' => Reply::News(News::Over),
             _ => return None,
         })
@@ -214,7 +220,8 @@ mod tests {
             (Reply::News(News::Ended(pid, ending(9))), "Ended(Pid(77), ExitStatus(unix_wait_status(9)))"),
             (Reply::News(News::Unreachable(pid)), "Unreachable(Pid(77))"),
             (Reply::News(News::Halted(pid)), "Halted(Pid(77))"),
-            (Reply::News(News::Signalled(Errno::EPERM)), "Signalled(EPERM)"),
+            (Reply::News(News::Signalled(Err(Errno::EPERM))), "Signalled(Err(EPERM))"),
+            (Reply::News(News::Signalled(Ok(()))), "Signalled(Ok(()))"),
             (Reply::News(News::Over), "Over"),
         ] {
             let decoded = format!("{:?}", Reply::decode(&reply.encode()));

@@ -41,8 +41,8 @@ pub(super) enum News {
     Halted(Pid),
     /// A process of another user, which we may not signal, is still running.
     Unreachable(Pid),
-    /// The answer to [`Watchdog::signal_these`]: why a rank could not be signalled. `UnknownErrno`, which is 0, is no error.
-    Signalled(Errno),
+    /// The answer to [`Watchdog::signal_these`]; the error is that of a rank that could not be signalled.
+    Signalled(Result<(), Errno>),
     /// All processes of the job have ended.
     Over,
     /// The watchdog has ended unexpectedly.

@@ -147,8 +147,8 @@ impl Process<'_> {
             }
             Request::SignalRanks(signal) => self.family.signal_ranks(signal),
             Request::SignalThese(signal, pids) => {
-                let error = self.family.signal_these_ranks(&pids, signal);
-                return self.report(News::Signalled(error));
+                let result = self.family.signal_these_ranks(&pids, signal);
+                return self.report(News::Signalled(result));
             }
             Request::SignalAll(signal) => {
                 self.is_killing |= signal == Signal::SIGKILL;
