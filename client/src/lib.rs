@@ -30,6 +30,7 @@ pub mod channel;
 mod client;
 mod commit;
 mod debugger;
+mod discovery;
 pub mod env;
 pub mod events;
 pub mod get;

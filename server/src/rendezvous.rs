@@ -5,12 +5,12 @@ use std::io::{self, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use nix::unistd::close;
 use pmix_client::env::URI_VARIABLES;
 use pmix_client::regular_file::{OnLink, read_regular};
-use pmix_client::rendezvous::{Contact, Point, proof_path};
+use pmix_client::rendezvous::{Contact, Point, date, proof_path};
 use pmix_client::socket_owner::{Owner, Refusal, SocketTable};
 use pmix_client::trusted::Trusted;
 
@@ -184,29 +184,6 @@ fn living(path: &Path, trusted: &Trusted) -> Option<i32> {
     lives.then_some(pid)
 }
 
-/// A time as `ctime` writes it, in UTC.
-fn date(time: SystemTime) -> String {
-    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    let (mut year, mut day) = (1970, days);
-    while day >= 365 + u64::from(is_leap(year)) {
-        day -= 365 + u64::from(is_leap(year));
-        year += 1;
-    }
-    let lengths = [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let mut month = 0;
-    while day >= lengths[month] {
-        day -= lengths[month];
-        month += 1;
-    }
-    let (weekday, month) = (DAYS[(days % 7) as usize], MONTHS[month]);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{weekday} {month} {:2} {hour:02}:{minute:02}:{second:02} {year}", day + 1)
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
@@ -373,13 +350,5 @@ mod tests {
         fs::write(&path, format!("other.0;tcp4://{}\n4.2.2\n1\n0:0\n\n", there.local_addr().unwrap())).unwrap();
         let _rendezvous = Rendezvous::open(&config, 1, |line| panic!("{line}")).unwrap();
         assert!(fs::read_to_string(&path).unwrap().starts_with("host.0;tcp4://127.0.0.1:1\n"));
-    }
-
-    #[test]
-    fn dates_are_those_of_the_calendar() {
-        let at = |seconds| date(UNIX_EPOCH + Duration::from_secs(seconds));
-        assert_eq!(at(0), "Thu Jan  1 00:00:00 1970");
-        assert_eq!(at(951_782_400), "Tue Feb 29 00:00:00 2000");
-        assert_eq!(at(1_795_218_902), "Fri Nov 20 23:55:02 2026");
     }
 }

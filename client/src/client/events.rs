@@ -6,13 +6,14 @@ use pmix_dstore::model::attributes::check_required;
 use pmix_dstore::model::{Info, Proc, Rank, Result, Status, Value, keys};
 
 use super::{Client, ClientKind, Inner};
+use crate::Link;
 use crate::events::chain::Runner;
 use crate::events::directives::{ChainPosition, Directives};
 use crate::events::registry::{DEFAULT_CODE, Handler, Registered};
-use crate::events::{Chain, Event, EventHandler, HandlerId, range};
+use crate::events::{Chain, Event, EventHandler, HandlerId, is_in_handler, range};
 use crate::operation::{Operation, outcome};
-use pmix_wire::Request;
 use pmix_wire::reply::StatusReply;
+use pmix_wire::{Reply, Request};
 
 /// A server adds this info to events that it has forwarded.
 const SEEN_BY_SERVER: &str = "pmix.srvr.internal.notify";
@@ -180,19 +181,30 @@ impl Inner {
 
     /// Tells a server that this process has joined what its handlers want to hear.
     pub(crate) fn register_events_again(self: &Arc<Inner>) -> Result<()> {
+        self.register_events_at(&*self.link)
+    }
+
+    /// Tells the server of a link what this process's handlers want to hear. A handler cannot wait for the server's
+    /// answer: this thread may be the one that receives it.
+    pub(crate) fn register_events_at(&self, link: &dyn Link) -> Result<()> {
         let codes = self.registry.codes();
         if codes.is_empty() {
             return Ok(());
         }
         // From now on somebody must listen to the server.
-        self.link.defer(Box::new(|| {}));
+        link.defer(Box::new(|| {}));
         let (all, codes): (Vec<_>, Vec<_>) = codes.into_iter().partition(|code| *code == DEFAULT_CODE);
-        if !codes.is_empty() {
-            self.status_of(&Request::RegisterEvents { codes, infos: Vec::new() }, None)?;
-        }
         // A handler for all events is registered by naming none.
-        if !all.is_empty() {
-            self.status_of(&Request::RegisterEvents { codes: Vec::new(), infos: Vec::new() }, None)?;
+        let of_all = (!all.is_empty()).then(Vec::new);
+        for codes in Some(codes).filter(|codes| !codes.is_empty()).into_iter().chain(of_all) {
+            let request = Request::RegisterEvents { codes, infos: Vec::new() };
+            let payload = request.encode(link.dialect(), link.server_version())?;
+            if is_in_handler() {
+                link.request(payload, Box::new(|_| {}));
+                continue;
+            }
+            let reply = link.request_wait(payload.into(), None)?;
+            outcome(StatusReply::decode(link.dialect(), link.server_version(), &reply)?.status)?;
         }
         Ok(())
     }

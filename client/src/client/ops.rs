@@ -8,10 +8,11 @@ use nix::unistd::geteuid;
 use pmix_dstore::model::{App, Info, Key, Nspace, Pdata, Proc, Query, Result, Status, Value, keys, renamed};
 
 use super::{Client, Inner};
-use crate::Operation;
+use crate::discovery::{FoundServer, servers};
 use crate::get_options::timeout_of;
 use crate::operation::outcome;
 use crate::output::Format;
+use crate::{Environment, Operation};
 use pmix_wire::reply::{ConnectReply, CredentialReply, InfosReply, LookupReply, SpawnReply, StatusReply};
 use pmix_wire::{Request, jobinfo};
 
@@ -29,7 +30,7 @@ impl InfoReply {
     /// has numbered none for this library, so each is "0.0". `None` if a query asks for anything else, or there is
     /// none.
     pub fn of_library(mut queries: Vec<Query>) -> Option<InfoReply> {
-        let infos = of_library(&mut queries);
+        let infos = of_library(&mut queries, versions);
         (!infos.is_empty() && queries.is_empty()).then_some(InfoReply { status: Status::SUCCESS, infos })
     }
 
@@ -48,13 +49,12 @@ impl InfoReply {
 }
 
 /// Removes from queries the keys that the library answers itself, and returns their infos.
-fn of_library(queries: &mut Vec<Query>) -> Vec<Info> {
-    const KNOWN: [&str; 2] = [keys::QUERY_STABLE_ABI_VERSION, keys::QUERY_PROVISIONAL_ABI_VERSION];
+fn of_library(queries: &mut Vec<Query>, known: fn(&str) -> Option<Info>) -> Vec<Info> {
     let mut infos = Vec::new();
     for query in queries.iter_mut() {
-        query.keys.retain(|asked| match KNOWN.into_iter().find(|key| key.as_bytes() == asked.as_bytes()) {
-            Some(key) => {
-                infos.push(Info::new(key, Value::string("0.0")));
+        query.keys.retain(|asked| match asked.to_str().ok().and_then(known) {
+            Some(info) => {
+                infos.push(info);
                 false
             }
             None => true,
@@ -64,6 +64,24 @@ fn of_library(queries: &mut Vec<Query>) -> Vec<Info> {
         queries.retain(|query| !query.keys.is_empty());
     }
     infos
+}
+
+/// The versions of the standard's binary interface.
+fn versions(key: &str) -> Option<Info> {
+    const KEYS: [&str; 2] = [keys::QUERY_STABLE_ABI_VERSION, keys::QUERY_PROVISIONAL_ABI_VERSION];
+    KEYS.into_iter().find(|known| *known == key).map(|key| Info::new(key, Value::string("0.0")))
+}
+
+/// What the library of a connected process knows.
+fn known_by_library(key: &str) -> Option<Info> {
+    match key {
+        // Answered here, as by the stock library: whom a process may reach depends on its user and its environment.
+        keys::QUERY_AVAIL_SERVERS => {
+            let found = servers(&Environment::from_process().ok()?);
+            Some(Info::new(keys::QUERY_AVAIL_SERVERS, Value::infos(found.iter().filter_map(FoundServer::as_info))))
+        }
+        _ => versions(key),
+    }
 }
 
 impl Client {
@@ -144,7 +162,7 @@ impl Client {
 
     /// Queries the host. The library answers queries about itself.
     pub fn query(&self, mut queries: Vec<Query>) -> Operation<InfoReply> {
-        let known = of_library(&mut queries);
+        let known = of_library(&mut queries, known_by_library);
         if queries.is_empty() && !known.is_empty() {
             return Operation::ready(&self.inner.link, Ok(InfoReply { status: Status::SUCCESS, infos: known }));
         }

@@ -13,7 +13,9 @@
 mod netlink;
 mod proc_net;
 
+use std::ffi::OsString;
 use std::fmt;
+use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -239,6 +241,17 @@ impl SocketTable {
         self.owners(&[Lookup::Listener(address)], LISTEN)[0]
     }
 
+    /// Whether a process holds the listener at an address. `None` if the kernel names no listener, or this process may
+    /// not look at the other's descriptors, as those of another user.
+    pub fn is_listener_of(&mut self, address: SocketAddr, pid: i32) -> Option<bool> {
+        let source = self.prepare().ok()??;
+        let entry = source.ask(&[Lookup::Listener(address).canonical()]).pop()?.ok()?;
+        let inode = (entry.state == LISTEN && entry.inode != 0).then_some(entry.inode)?;
+        let socket = OsString::from(format!("socket:[{inode}]"));
+        let mut descriptors = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+        Some(descriptors.any(|entry| entry.is_ok_and(|entry| fs::read_link(entry.path()).is_ok_and(|to| to == socket))))
+    }
+
     /// The owners of sockets that are in a state, in the order of the queries.
     fn owners(&mut self, questions: &[Lookup], state: u8) -> Vec<Owner> {
         let numbers = self.numbers;
@@ -375,6 +388,24 @@ mod tests {
     fn pair(listener: &TcpListener) -> (TcpStream, TcpStream) {
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         (client, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn a_listener_belongs_to_the_process_that_holds_it() {
+        for mut table in tables() {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            let own = std::process::id() as i32;
+            assert_eq!(table.is_listener_of(address, own), Some(true));
+            assert_eq!(table.is_listener_of(address, 999_999_999), None, "there is no such process");
+            let mut other = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+            let is_others = table.is_listener_of(address, other.id() as i32);
+            other.kill().unwrap();
+            other.wait().unwrap();
+            assert_eq!(is_others, Some(false));
+            drop(listener);
+            assert_eq!(table.is_listener_of(address, own), None);
+        }
     }
 
     #[test]

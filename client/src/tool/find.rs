@@ -1,22 +1,16 @@
 //! Finds the server that a tool connects to, and its address.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nix::errno::Errno;
-use nix::sys::signal::kill;
-use nix::unistd::Pid;
 use pmix_dstore::model::{Info, Proc, Result, Status, Value, keys};
 
 use crate::Environment;
+use crate::discovery::scan::{Found, lives};
 use crate::env::parse_uri;
 use crate::rendezvous::{Contact, Point};
-use crate::trusted::{LIST, Trusted};
+use crate::trusted::Trusted;
 
-/// The depth to which directories are searched for rendezvous files.
-const DEPTH_MAX: usize = 8;
 /// The number of retries if only the delay between them is given.
 const RETRIES: u32 = 10;
 
@@ -154,27 +148,25 @@ impl ToolTarget {
             Candidate::Node(point) => {
                 let path = self.system_directory(env).join(point.file_name(&hostname(env)));
                 let found = Contact::read_found(&path, trusted).ok();
-                found.filter(may_live).ok_or(Status::ERR_UNREACH)
+                found.filter(|contact| contact.pid.is_none_or(lives)).ok_or(Status::ERR_UNREACH)
             }
             Candidate::Session => self.of_session(env, trusted),
         }
     }
 
-    /// A line for the user of a tool that finds no server: it names a rendezvous file of the node that was ignored
-    /// because its owner is not trusted.
-    pub fn ignored_file(&self, env: &Environment, trusted: &Trusted) -> Option<String> {
-        self.candidates(env).into_iter().find_map(|candidate| {
-            let Candidate::Node(point) = candidate else { return None };
-            let path = self.system_directory(env).join(point.file_name(&hostname(env)));
-            let error = Contact::read_found(&path, trusted).err()?;
-            let is_foreign = error.kind() == std::io::ErrorKind::PermissionDenied;
-            is_foreign.then(|| {
-                format!(
-                    "{} is ignored: {error}; trusted are root, this user and the users listed in {LIST}",
-                    path.display()
-                )
-            })
-        })
+    /// The files of node servers that were looked for, usable or not.
+    pub fn search_nodes(&self, env: &Environment, trusted: &Trusted) -> Found {
+        let mut found = Found::default();
+        for candidate in self.candidates(env) {
+            if let Candidate::Node(point) = candidate {
+                let path = self.system_directory(env).join(point.file_name(&hostname(env)));
+                if path.symlink_metadata().is_ok() {
+                    found.add(&path, trusted);
+                }
+            }
+        }
+        found.check(trusted);
+        found
     }
 
     fn named(&self) -> Result<Contact> {
@@ -206,6 +198,15 @@ impl ToolTarget {
     }
 
     fn of_session(&self, env: &Environment, trusted: &Trusted) -> Result<Contact> {
+        match &self.search_sessions(env, trusted).distinct()[..] {
+            [only] => Ok((*only).clone()),
+            // The caller tells the tool's user.
+            _ => Err(Status::ERR_UNREACH),
+        }
+    }
+
+    /// The files of sessions in the directories up to the first that has a server.
+    pub fn search_sessions(&self, env: &Environment, trusted: &Trusted) -> Found {
         let hostname = hostname(env);
         let file_name = self.name.as_ref().map(|name| Point::Server(name).file_name(&hostname));
         let any = Point::Session.file_name(&hostname);
@@ -213,16 +214,15 @@ impl ToolTarget {
             Some(wanted) => name == wanted,
             None => name.strip_prefix(&any).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')),
         };
+        let mut found = Found::default();
         for directory in self.session_directories(env) {
-            let mut found = Vec::new();
-            search(directory, 0, trusted, &mut is_wanted, &mut found);
-            match &found[..] {
-                [] => {}
-                [first, others @ ..] if others.iter().all(|other| other.uri == first.uri) => return Ok(first.clone()),
-                _ => return Err(Status::ERR_UNREACH),
+            found.search(directory, trusted, &mut is_wanted);
+            found.check(trusted);
+            if found.usable().next().is_some() {
+                break;
             }
         }
-        Err(Status::ERR_UNREACH)
+        found
     }
 }
 
@@ -230,38 +230,31 @@ fn hostname(env: &Environment) -> String {
     String::from_utf8_lossy(&env.hostname).into_owned()
 }
 
-/// Whether the server may be alive. The check must allow for EPERM, because the process may be another user's.
-fn may_live(contact: &Contact) -> bool {
-    contact.pid.is_none_or(|pid| pid > 0 && kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH))
-}
-
-/// Adds the servers whose rendezvous files are below a directory and have trusted owners. Directories of other users
-/// are skipped: they may be of any size, and may change during the search.
-fn search(
-    directory: &Path,
-    depth: usize,
-    trusted: &Trusted,
-    is_wanted: &mut impl FnMut(&str) -> bool,
-    found: &mut Vec<Contact>,
-) {
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        let Ok(kind) = entry.file_type() else { continue };
-        if kind.is_dir() {
-            let may_enter = || entry.metadata().is_ok_and(|metadata| trusted.holds(metadata.uid()));
-            if depth < DEPTH_MAX && may_enter() {
-                search(&entry.path(), depth + 1, trusted, is_wanted, found);
-            }
-        } else if kind.is_file() && entry.file_name().to_str().is_some_and(&mut *is_wanted) {
-            found.extend(Contact::read_found(&entry.path(), trusted).ok().filter(may_live));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::ffi::OsString;
+    use std::fs;
+    use std::net::TcpListener;
+    use std::sync::LazyLock;
 
     use super::*;
+
+    /// Listeners in place of the ports 1 to 4.
+    static LISTENERS: LazyLock<Vec<TcpListener>> =
+        LazyLock::new(|| (1..5).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect());
+
+    fn port_of(listener: &TcpListener) -> u16 {
+        listener.local_addr().unwrap().port()
+    }
+
+    /// The text of a file with a port from 1 to 4 and process 1, of this process and one of its listeners.
+    fn living(text: &str) -> String {
+        let mut text = text.replace("\n1\n", &format!("\n{}\n", std::process::id()));
+        for (index, listener) in LISTENERS.iter().enumerate() {
+            text = text.replace(&format!(":{}\n", index + 1), &format!(":{} \n", port_of(listener)));
+        }
+        text
+    }
 
     /// A directory for temporary files with the rendezvous files of a node's servers.
     fn node(files: &[(&str, &str)]) -> (tempfile::TempDir, Environment) {
@@ -269,7 +262,7 @@ mod tests {
         for (name, text) in files {
             let path = directory.path().join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
+            fs::write(path, living(text)).unwrap();
         }
         let path = directory.path().as_os_str().to_owned();
         let env = Environment::from_lookup(|name| match name {
@@ -287,7 +280,11 @@ mod tests {
         let mut ports = Vec::new();
         for candidate in wanted.candidates(env) {
             match wanted.look(candidate, env, &trusted) {
-                Ok(contact) => ports.push(contact.uri.address.port()),
+                Ok(contact) => {
+                    let port = contact.uri.address.port();
+                    let index = LISTENERS.iter().position(|listener| port_of(listener) == port);
+                    ports.push(index.map_or(port, |index| index as u16 + 1));
+                }
                 Err(Status::ERR_UNREACH) => {}
                 Err(error) => return Err(error),
             }

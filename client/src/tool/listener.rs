@@ -2,7 +2,7 @@
 
 use pmix_dstore::model::{Result, Status};
 
-use crate::rendezvous::Contact;
+use crate::rendezvous::{Contact, ContactFile};
 use crate::socket_owner::{Owner, Refusal, SocketTable, TRUST_CLAIMS, trusts_claims};
 use crate::trusted::Trusted;
 
@@ -14,13 +14,13 @@ use crate::trusted::Trusted;
 /// # Errors
 /// `NO_PERMISSIONS`; then `complain` gets a line for the tool's user.
 pub(super) fn check(contact: &Contact, trusted: &Trusted, complain: impl FnOnce(String)) -> Result<()> {
-    let Some((file, owner_of_file)) = &contact.file else { return Ok(()) };
+    let Some(ContactFile { path, owner, .. }) = &contact.file else { return Ok(()) };
     let address = contact.uri.address;
     if !address.ip().is_loopback() {
         return Ok(());
     }
     let why = match SocketTable::open().listener_at(address) {
-        Owner::User(uid) if trusted.holds(uid) || uid == *owner_of_file => return Ok(()),
+        Owner::User(uid) if trusted.holds(uid) || uid == *owner => return Ok(()),
         Owner::User(uid) => format!("user {uid} listens there; remove the file if its server is gone"),
         Owner::Refused(Refusal::NoNumber) => {
             format!("{}; to connect without this check, give the server's URI instead", Refusal::NoNumber)
@@ -33,6 +33,6 @@ pub(super) fn check(contact: &Contact, trusted: &Trusted, complain: impl FnOnce(
             )
         }
     };
-    complain(format!("not connected to {address}, which {} names: {why}", file.display()));
+    complain(format!("not connected to {address}, which {} names: {why}", path.display()));
     Err(Status::ERR_NO_PERMISSIONS)
 }

@@ -3,6 +3,7 @@
 //! A tool is a [`Client`] whose link can switch between servers ([`Servers`]). A launched client has none of this
 //! overhead.
 
+mod explain;
 mod find;
 mod listener;
 
@@ -22,6 +23,7 @@ use pmix_dstore::model::{Info, Nspace, Proc, Rank, Result, Status, Value, keys};
 use self::find::{Candidate, ToolTarget};
 use crate::channel::{Channel, Offline, Reached, Sink};
 use crate::client::{Client, ClientKind, Inner, job_info, sink};
+pub use crate::discovery::{FoundServer, ServerKind, servers};
 use crate::get_options::timeout_of;
 use crate::output::Format;
 use crate::rendezvous::Contact;
@@ -47,6 +49,8 @@ pub struct Servers {
     env: Environment,
     me: OnceLock<Proc>,
     kind: Kind,
+    /// The caller's attributes for the server that this tool may become.
+    for_server: Vec<Info>,
     client: Arc<OnceLock<Weak<Inner>>>,
     /// Whether the tool was connected in `PMIx_tool_init`. If so, its client sends the finalize to the current server.
     is_client: OnceLock<bool>,
@@ -103,6 +107,7 @@ pub fn connect(env: Environment, infos: &[Info]) -> Result<(Client, Arc<Servers>
         offline: Offline::new()?,
         me: own.clone().map(OnceLock::from).unwrap_or_default(),
         kind,
+        for_server: infos_for_server(infos)?,
         client: Arc::default(),
         is_client: OnceLock::new(),
         env,
@@ -124,6 +129,21 @@ pub fn connect(env: Environment, infos: &[Info]) -> Result<(Client, Arc<Servers>
         servers.meet_debugger(&client, uri, timeout_of(infos)).inspect_err(|_| servers.close())?;
     }
     Ok((client, servers))
+}
+
+/// The attributes that say by which files other tools find the server that this tool may become.
+fn infos_for_server(infos: &[Info]) -> Result<Vec<Info>> {
+    const OF_SERVER: [&str; 6] = [
+        keys::SERVER_TOOL_SUPPORT,
+        keys::SERVER_SESSION_SUPPORT,
+        keys::SERVER_SYSTEM_SUPPORT,
+        keys::SERVER_TMPDIR,
+        keys::SYSTEM_TMPDIR,
+        keys::TCP_REPORT_URI,
+    ];
+    let mut infos = Info::copies(infos)?;
+    infos.retain(|info| OF_SERVER.iter().any(|key| info.key.is(key)));
+    Ok(infos)
 }
 
 /// The tool's name if it is given: by the caller, or by the server that launched the tool.
@@ -172,13 +192,23 @@ fn module_for(version: &str) -> Module {
 }
 
 impl Servers {
-    /// Connects to one more server. It becomes the current server if it is the first, or with `PMIX_PRIMARY_SERVER`.
+    /// Connects to one more server. It becomes the current server if it is the first, or with `PMIX_PRIMARY_SERVER`. The
+    /// event handlers of this process hear of its events, too.
     ///
     /// # Errors
     /// As [`connect`].
     pub fn attach_to(&self, infos: &[Info]) -> Result<Proc> {
         let is_primary = Info::is_set(infos, keys::PRIMARY_SERVER);
-        self.attach(&ToolTarget::read(infos)?, timeout_of(infos), is_primary)
+        let server = self.attach(&ToolTarget::read(infos)?, timeout_of(infos), is_primary)?;
+        self.register_events(&server)?;
+        Ok(server)
+    }
+
+    /// Tells a connected server what the event handlers of this process want to hear.
+    fn register_events(&self, server: &Proc) -> Result<()> {
+        let link = self.links.lock().all.iter().find(|(other, _)| other == server).map(|(_, link)| Arc::clone(link));
+        let client = self.client.get().and_then(Weak::upgrade);
+        client.zip(link).map_or(Ok(()), |(client, link)| client.register_events_at(&*link))
     }
 
     fn attach(&self, wanted: &ToolTarget, timeout: Option<Duration>, is_primary: bool) -> Result<Proc> {
@@ -192,7 +222,9 @@ impl Servers {
                     thread::sleep(wanted.delay);
                 }
                 Err(Status::ERR_UNREACH) => {
-                    wanted.ignored_file(&self.env, &trusted).into_iter().for_each(complain);
+                    if !wanted.is_optional {
+                        explain::lines(wanted, &self.env, &trusted).into_iter().for_each(complain);
+                    }
                     return Err(Status::ERR_UNREACH);
                 }
                 other => break other?,
@@ -307,6 +339,11 @@ impl Servers {
         }
     }
 
+    /// The attributes of `PMIx_tool_init` for the server that this tool may become.
+    pub fn infos_for_server(&self) -> &[Info] {
+        &self.for_server
+    }
+
     /// Whether the tool starts jobs.
     pub fn is_launcher(&self) -> bool {
         self.kind == Kind::Launcher
@@ -322,7 +359,8 @@ impl Servers {
         self.links.lock().all.iter().map(|(server, _)| server.clone()).collect()
     }
 
-    /// Makes a connected server the current one. With `PMIX_WAIT_FOR_CONNECTION` this waits until another thread has
+    /// Makes a connected server the current one, and tells it what the event handlers want to hear: those that were
+    /// registered since it was connected have told another server. With `PMIX_WAIT_FOR_CONNECTION` this waits until another thread has
     /// connected to it, at most until `PMIX_TIMEOUT`. If the tool names itself, it uses no server.
     ///
     /// # Errors
@@ -331,8 +369,14 @@ impl Servers {
         let waits = Info::is_set(infos, keys::WAIT_FOR_CONNECTION);
         let deadline = Instant::now() + timeout_of(infos).unwrap_or(CONNECT_TIME);
         loop {
+            let found =
+                self.links.lock().all.iter().find(|(other, _)| server.covers(other)).map(|(name, _)| name.clone());
+            if let Some(name) = &found {
+                self.register_events(name)?;
+            }
             let mut links = self.links.lock();
-            if let Some(place) = links.all.iter().position(|(other, _)| server.covers(other)) {
+            // Another thread may have left the server meanwhile.
+            if let Some(place) = links.all.iter().position(|(other, _)| Some(other) == found.as_ref()) {
                 links.all[..=place].rotate_right(1);
                 links.none_in_use = false;
                 return Ok(());
@@ -476,19 +520,4 @@ impl Link for Servers {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_tool_without_servers_uses_itself_and_cannot_leave_one() {
-        let env = Environment::from_lookup(|_| None).unwrap();
-        let (client, servers) = connect(env, &[Info::new(keys::TOOL_DO_NOT_CONNECT, Value::Bool(true))]).unwrap();
-        let me = client.me().clone();
-        assert_eq!(servers.choose(&me, &[]), Ok(()));
-        let (other, unnamed) = (Proc::new(Nspace::new("other").unwrap(), Rank(0)), Nspace::new("").unwrap());
-        assert_eq!(servers.choose(&other, &[]), Err(Status::ERR_UNREACH));
-        assert_eq!(servers.leave(&other), Err(Status::ERR_NOT_FOUND));
-        assert_eq!(servers.leave(&Proc::new(unnamed, Rank(0))), Err(Status::ERR_BAD_PARAM));
-        servers.close();
-    }
-}
+mod tests;

@@ -1,0 +1,138 @@
+//! Searches directories for rendezvous files.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
+
+use crate::rendezvous::{Contact, ContactFile, Unusable};
+use crate::socket_owner::{Owner, Refusal, SocketTable};
+use crate::trusted::Trusted;
+
+/// The depth to which directories are searched for rendezvous files.
+const DEPTH_MAX: usize = 8;
+/// The number of unusable files that a search reports. Any user can create files in directories for temporary files.
+const UNUSABLE_MAX: usize = 100;
+
+/// What a search has found.
+#[derive(Default)]
+pub(crate) struct Found {
+    /// The files that name a server, and why it cannot be reached. The server's process may have ended.
+    pub servers: Vec<(Contact, Option<Unusable>)>,
+    /// Files and directories that cannot be used, and why.
+    pub unusable: Vec<(PathBuf, Unusable)>,
+}
+
+impl Found {
+    /// The servers that can be reached.
+    pub fn usable(&self) -> impl Iterator<Item = &Contact> {
+        self.servers.iter().filter(|(_, unusable)| unusable.is_none()).map(|(contact, _)| contact)
+    }
+
+    /// The servers that can be reached, each once.
+    pub fn distinct(&self) -> Vec<&Contact> {
+        let mut all: Vec<&Contact> = Vec::new();
+        for contact in self.usable() {
+            if !all.iter().any(|other| other.uri == contact.uri) {
+                all.push(contact);
+            }
+        }
+        all
+    }
+
+    /// Reads one rendezvous file.
+    pub fn add(&mut self, path: &Path, trusted: &Trusted) {
+        match Contact::read_found(path, trusted) {
+            Ok(contact) => self.servers.push((contact, None)),
+            Err(why) => self.skip(path, why),
+        }
+    }
+
+    fn skip(&mut self, path: &Path, why: Unusable) {
+        if self.unusable.len() < UNUSABLE_MAX {
+            self.unusable.push((path.to_owned(), why));
+        }
+    }
+
+    /// Adds the files below a directory whose names are wanted. Directories of users who are not trusted are skipped:
+    /// they may be of any size, and may change during the search.
+    pub fn search(&mut self, directory: &Path, trusted: &Trusted, is_wanted: &mut impl FnMut(&str) -> bool) {
+        self.search_at(directory, 0, trusted, is_wanted);
+    }
+
+    fn search_at(
+        &mut self,
+        directory: &Path,
+        depth: usize,
+        trusted: &Trusted,
+        is_wanted: &mut impl FnMut(&str) -> bool,
+    ) {
+        let entries = match fs::read_dir(directory) {
+            Ok(entries) => entries,
+            Err(error) => {
+                // Below, private directories of other users are no news.
+                if depth == 0 && error.kind() != io::ErrorKind::NotFound {
+                    self.skip(directory, Unusable::Unreadable(error.to_string()));
+                }
+                return;
+            }
+        };
+        for entry in entries.flatten() {
+            let Ok(kind) = entry.file_type() else { continue };
+            let is_file = entry.file_name().to_str().is_some_and(&mut *is_wanted);
+            if kind.is_dir() {
+                let may_enter = || entry.metadata().is_ok_and(|metadata| trusted.holds(metadata.uid()));
+                if depth < DEPTH_MAX && may_enter() {
+                    self.search_at(&entry.path(), depth + 1, trusted, is_wanted);
+                }
+            } else if is_file {
+                self.add(&entry.path(), trusted);
+            }
+        }
+    }
+
+    /// Marks the servers whose processes have ended, or do not listen.
+    pub fn check(&mut self, trusted: &Trusted) {
+        // Not always opened, because that takes a connection of this process to itself.
+        let mut table = None;
+        for (contact, unusable) in self.servers.iter_mut().filter(|(_, unusable)| unusable.is_none()) {
+            *unusable = match contact.pid {
+                Some(pid) if !lives(pid) => Some(Unusable::Ended(pid)),
+                _ => not_listening(contact, trusted, table.get_or_insert_with(SocketTable::open)),
+            };
+        }
+    }
+}
+
+/// Whether a process may be alive. The check must allow for EPERM, because the process may be another user's.
+pub(crate) fn lives(pid: i32) -> bool {
+    pid > 0 && kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH)
+}
+
+/// Why a server does not listen at its address, as far as this kernel tells.
+fn not_listening(contact: &Contact, trusted: &Trusted, table: &mut SocketTable) -> Option<Unusable> {
+    let address = contact.uri.address;
+    // This kernel does not know sockets of other hosts.
+    if !address.ip().is_loopback() {
+        return None;
+    }
+    let owner_of_file = contact.file.as_ref().map(|ContactFile { owner, .. }| *owner);
+    match table.listener_at(address) {
+        Owner::User(uid) if !trusted.holds(uid) && Some(uid) != owner_of_file => {
+            Some(Unusable::OtherUser(address, uid))
+        }
+        Owner::User(_) => {
+            let pid = contact.pid?;
+            let is_others = table.is_listener_of(address, pid) == Some(false);
+            is_others.then_some(Unusable::OtherProcess(address, pid))
+        }
+        Owner::Refused(Refusal::NoSocket | Refusal::State(_) | Refusal::NotHeld) => {
+            Some(Unusable::NobodyListens(address))
+        }
+        Owner::Refused(_) | Owner::NoTable => None,
+    }
+}
