@@ -74,20 +74,19 @@ pub fn finalize() -> Result<()> {
     status.ok()
 }
 
-/// Makes the tool `me` a server.
+/// Makes the tool `me` a server. `infos` say by which files other tools find it.
 ///
 /// # Errors
 /// `EXISTS` if the process is a server already; as [`Server::init`].
-pub fn begin_for_tool(host: Arc<dyn Host>, me: &Proc) -> Result<()> {
+pub fn begin_for_tool(host: Arc<dyn Host>, me: &Proc, infos: &[Info]) -> Result<()> {
     let mut running = RUNNING.write();
     if running.is_some() {
         return Err(Status::ERR_EXISTS);
     }
-    let name = [
-        Info::new(keys::SERVER_NSPACE, Value::string(me.nspace.as_bytes())),
-        Info::new(keys::SERVER_RANK, Value::Rank(me.rank)),
-    ];
-    let server = Server::init(host, &name)?;
+    let mut infos = Info::copies(infos)?;
+    infos.push(Info::new(keys::SERVER_NSPACE, Value::string(me.nspace.as_bytes())));
+    infos.push(Info::new(keys::SERVER_RANK, Value::Rank(me.rank)));
+    let server = Server::init(host, &infos)?;
     *running = Some(Running { server, count: 1, is_client: false, is_of_tool: true });
     Ok(())
 }

@@ -1,8 +1,8 @@
 /* A tool that executes its arguments in order, and prints a line with the result of each.
  *
  *   tool [--pid N] [--uri URI] [--file FILE] [--nspace NAME] [--system] [--first] [--name NSPACE:RANK] [--alone]
- *        [--optional] [--retry N] [--launcher] [--tcp URI] [--called NSPACE] [--scheduler] [--systmp DIRECTORY] [--tmp DIRECTORY]
- *        [--timeout SECONDS] WORD...
+ *        [--optional] [--retry N] [--tries N] [--launcher] [--tcp URI] [--called NSPACE] [--scheduler] [--systmp DIRECTORY] [--tmp DIRECTORY]
+ *        [--timeout SECONDS] [--support] WORD...
  *
  *   servers          the servers that it is connected to, the one in use first
  *   attach=URI       connects to one more server; primary=URI also uses it
@@ -10,6 +10,7 @@
  *   leave=NSPACE:RANK
  *   get=NSPACE:RANK:KEY, publish=KEY, lookup=KEY, query=KEY, event=CODE
  *   await=CODE       waits for an event of this code; its handler is registered before all other actions
+ *   on=CODE          registers a handler now; heard=CODE waits for its event
  *   pull=NSPACE:RANK receives its output and errors, and prints them; show=NSPACE:RANK:KEY lets the library write them
  *   say=NSPACE:RANK:TEXT lets the host deliver a line as its output
  *   input=NSPACE:RANK:TEXT sends it a line; stdin=NSPACE:RANK forwards the tool's own input until keep: then the tool reads it
@@ -20,7 +21,9 @@
  *   table=NSPACE     its processes; status=NSPACE its status
  *   seen=PID:STATE   waits until /proc shows this state of a process (T: stopped)
  *   setup            PMIx_server_setup_application: prints how many of the variables are PMIx's
- *   serve            becomes a server, too, and makes the environment of a client
+ *   serve            becomes a server, too, and makes the environment of a client; serve-tools only admits tools
+ *   stay=FILE        waits until there is such a file
+ *   available        the servers that PMIX_QUERY_AVAIL_SERVERS names, each with the types of what it tells
  *   again            begins and ends once more within
  */
 #include "common.h"
@@ -92,6 +95,9 @@ static void read_wanted(int argc, char **argv, int *at)
             add(&wanted, PMIX_TOOL_ATTACHMENT_FILE, value_string(value));
         } else if (strcmp(name, "nspace") == 0) {
             add(&wanted, PMIX_SERVER_NSPACE, value_string(value));
+        } else if (strcmp(name, "tries") == 0) {
+            add(&wanted, PMIX_CONNECT_RETRY_DELAY, value_uint32(0));
+            add(&wanted, PMIX_CONNECT_MAX_RETRIES, value_uint32(atoi(value)));
         } else if (strcmp(name, "retry") == 0) {
             add(&wanted, PMIX_CONNECT_RETRY_DELAY, value_uint32(1));
             add(&wanted, PMIX_CONNECT_MAX_RETRIES, value_uint32(atoi(value)));
@@ -117,6 +123,7 @@ static void read_wanted(int argc, char **argv, int *at)
                               : strcmp(name, "first") == 0    ? PMIX_CONNECT_SYSTEM_FIRST
                               : strcmp(name, "alone") == 0    ? PMIX_TOOL_DO_NOT_CONNECT
                               : strcmp(name, "optional") == 0 ? PMIX_TOOL_CONNECT_OPTIONAL
+                              : strcmp(name, "support") == 0  ? PMIX_SERVER_TOOL_SUPPORT
                               : strcmp(name, "scheduler") == 0 ? "pmix.cnct.sched" /* in no header of 4.2.2 */
                                                               : PMIX_LAUNCHER;
             add(&wanted, key, value_bool(true));
@@ -181,6 +188,31 @@ static void query(char *key)
     pmix_status_t status = PMIx_Query_info(&question, 1, &results, &count);
     bool is_text = status == PMIX_SUCCESS && count > 0 && results[0].value.type == PMIX_STRING;
     say("query %s: %d, %zu, %s", key, status, count, is_text ? results[0].value.data.string : "-");
+}
+
+static void say_available(void)
+{
+    char *keys[] = { PMIX_QUERY_AVAIL_SERVERS, NULL };
+    pmix_query_t question = { .keys = keys };
+    pmix_info_t *results = NULL;
+    size_t count = 0;
+    pmix_status_t status = PMIx_Query_info(&question, 1, &results, &count);
+    if (status != PMIX_SUCCESS || count != 1 || !PMIX_CHECK_KEY(&results[0], PMIX_QUERY_AVAIL_SERVERS)) {
+        say("available: %d, %zu", status, count);
+        return;
+    }
+    pmix_data_array_t *servers = results[0].value.data.darray;
+    for (size_t i = 0; i < servers->size; i++) {
+        pmix_info_t *server = &((pmix_info_t *) servers->array)[i];
+        pmix_data_array_t *about = server->value.data.darray;
+        pmix_info_t *infos = about->array;
+        char line[512] = "";
+        for (size_t j = 0; j < about->size; j++) {
+            size_t len = strlen(line);
+            snprintf(line + len, sizeof(line) - len, " %s:%u", infos[j].key, infos[j].value.type);
+        }
+        say("available %s: %s:%u,%s", server->key, infos[0].value.data.string, infos[1].value.data.rank, line);
+    }
 }
 
 /* The text behind the second colon of NSPACE:RANK:TEXT, which is cut off there. */
@@ -405,6 +437,22 @@ static void set_up_job(void)
     free_infos(&infos);
 }
 
+static void admit(pmix_info_t *info, size_t ninfo, pmix_tool_connection_cbfunc_t done, void *cbdata)
+{
+    (void) info;
+    (void) ninfo;
+    pmix_proc_t name = proc_of("visitor", 0);
+    done(PMIX_SUCCESS, &name, cbdata);
+}
+
+static void serve_tools(void)
+{
+    static pmix_server_module_t module = { .tool_connected = admit };
+    pmix_status_t (*set_module)(pmix_server_module_t *) =
+        (__typeof__(set_module)) dlsym(RTLD_DEFAULT, "PMIx_tool_set_server_module");
+    say("serve: %d", set_module(&module));
+}
+
 static void serve(const pmix_proc_t *me)
 {
     static pmix_server_module_t module;
@@ -477,10 +525,15 @@ int main(int argc, char **argv)
             say("lookup: %d, %u of %s:%u", found, data.value.data.uint32, data.proc.nspace, data.proc.rank);
         } else if (strncmp(word, "query=", 6) == 0) {
             query(value);
+        } else if (strcmp(word, "available") == 0) {
+            say_available();
         } else if (strncmp(word, "event=", 6) == 0) {
             say("notify: %d", PMIx_Notify_event(atoi(value), &me, PMIX_RANGE_LOCAL, NULL, 0, NULL, NULL));
-        } else if (strncmp(word, "await=", 6) == 0) {
+        } else if (strncmp(word, "await=", 6) == 0 || strncmp(word, "heard=", 6) == 0) {
             await_event(atoi(value));
+        } else if (strncmp(word, "on=", 3) == 0) {
+            pmix_status_t code = atoi(value);
+            say("register: %d", PMIx_Register_event_handler(&code, 1, NULL, 0, handler, NULL, NULL) >= 0);
         } else if (strncmp(word, "pull=", 5) == 0) {
             pull(value, NULL);
         } else if (strncmp(word, "show=", 5) == 0) {
@@ -523,6 +576,12 @@ int main(int argc, char **argv)
             set_up_job();
         } else if (strcmp(word, "serve") == 0) {
             serve(&me);
+        } else if (strcmp(word, "serve-tools") == 0) {
+            serve_tools();
+        } else if (strncmp(word, "stay=", 5) == 0) {
+            for (int i = 0; i < 3000 && access(value, F_OK) != 0; i++) {
+                usleep(10000);
+            }
         } else if (strcmp(word, "again") == 0) {
             pmix_status_t begun = PMIx_tool_init(NULL, NULL, 0);
             say("again: %d, %d", begun, PMIx_tool_finalize());

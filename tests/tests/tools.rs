@@ -255,7 +255,7 @@ fn foreign_files_in_a_shared_directory_do_not_mislead_tools() {
     let why = format!(
         "is ignored: user {OTHER} owns it; trusted are root, this user and the users listed in /etc/pmix-dstore/trusted-uids"
     );
-    assert_eq!(ended.stderr.lines().filter(|line| line.contains(&why)).count(), 3, "{ended}");
+    assert_eq!(ended.stderr.lines().filter(|line| line.contains(&why)).count(), 4, "{ended}");
 }
 
 /// The administrator's list, in a mount namespace that contains it.
@@ -329,6 +329,165 @@ fn a_tool_asks_the_next_server() {
     let expected = [0, 0, 0, -25, 0, 0, -25].map(|status| format!("init: {status}"));
     assert_eq!(lines(&ended, "init: "), expected, "{ended}");
     assert_eq!(lines(&ended, "servers: 0, 1, first test-host:0").len(), 5, "{ended}");
+}
+
+/// Makes in `$D` the directories `A` and `B` with the files of two servers, as if both were on this node.
+const TWO_SERVERS: &str = "[ $TEST_RANK = 0 ] || exit 0; D=$(mktemp -d); H=$(hostname -s); S=$PMIX_SYSTEM_TMPDIR; \
+    add() { mkdir $D/$1; for f in $2/pmix.node$1.tool*; do cp -p $f $D/$1/pmix.$H${f#$2/pmix.node$1}; done; }; \
+    add A $S; add B $S/../1; PA=$(sed -n 3p $D/A/pmix.$H.tool); PB=$(sed -n 3p $D/B/pmix.$H.tool); echo pids: $PA $PB; \
+    export PMIX_SYSTEM_TMPDIR=$D PMIX_SERVER_TMPDIR=$D; ";
+
+/// The lines that a tool writes for its user.
+fn complaints(ended: &Ended) -> Vec<&str> {
+    let line = |line: &'_ str| line.starts_with("pmix-dstore tool ");
+    ended.stderr.lines().filter(|text| line(text)).filter_map(|line| Some(line.split_once(": ")?.1)).collect()
+}
+
+/// A tool that has become a server is found by other tools, if its attributes ask for the files.
+#[test]
+fn a_tool_that_is_a_server_is_found_by_other_tools() {
+    let library = Library::ours();
+    let server = |words: &str| tool(library, &format!("--name l:0 --alone --tmp $D {words}")).replace("; ", " & ");
+    let find = tool(library, "--tmp $D --nspace l servers");
+    let script = format!(
+        "D=$(mktemp -d); export H=$(hostname -s); {}while ! [ -e $D/pmix.$H.tool.l ]; do sleep 0.1; done; ls $D | wc -l; {find}\
+         touch $D/done; wait; echo left: $(ls -A $D); rm $D/done; {}{}rm -r $D",
+        server("--support serve-tools stay=$D/done"),
+        tool(library, "--name l:0 --alone --tmp $D serve-tools"),
+        find,
+    );
+    let ended = beside_host(library, &Traces::begin(), "--tools name", &script);
+    assert_eq!(lines(&ended, "serve: "), ["serve: 0", "serve: 0"], "{ended}");
+    assert_eq!(lines(&ended, "servers: 0, 1, first l:0").len(), 1, "{ended}");
+    assert_eq!(lines(&ended, "me: "), ["me: l:0", "me: visitor:0", "me: l:0"], "{ended}");
+    assert_eq!(lines(&ended, "left: "), ["left: done"], "{ended}");
+}
+
+/// A stock tool that has attached to a primary server does not end.
+#[test]
+fn a_tool_uses_a_primary_server_at_once() {
+    for server in servers() {
+        let words =
+            "--file $PMIX_SYSTEM_TMPDIR/pmix.sys.nodeA primary=file:$PMIX_SYSTEM_TMPDIR/../1/pmix.nodeB.tool servers";
+        let script = format!("[ $TEST_RANK = 0 ] || exit 0; {}", tool(Library::ours(), words));
+        let ended = beside_host(server, &Traces::begin(), "-s 2 --tools name", &script);
+        assert_eq!(lines(&ended, "servers: "), ["servers: 0, 2, first test-host:1"], "{ended}");
+    }
+}
+
+/// Handlers hear of the events of each server that the tool is connected to, registered before or after it connected.
+#[test]
+fn event_handlers_go_along_from_server_to_server() {
+    for (server, library) in pairs() {
+        let traces = Traces::begin();
+        let mut script = "[ $TEST_RANK = 0 ] || exit 0; A=$PMIX_SYSTEM_TMPDIR/pmix.sys.nodeA; B=$PMIX_SYSTEM_TMPDIR/../1/pmix.nodeB.tool; ".to_owned();
+        // The server of the event, and what the tool does before it waits.
+        for (from, words) in [
+            ("$A", "attach=file:$B"),
+            ("$B", "attach=file:$B"),
+            ("$B", "attach=file:$B use=test-host:1"),
+            ("$A", "attach=file:$B use=test-host:1"),
+            ("$B", "attach=file:$B on=-3456 use=test-host:1"),
+        ] {
+            let await_ = if words.contains("on=") { "heard=-3456" } else { "await=-3456" };
+            let hears = tool(library, &format!("--file $A {words} {await_}")).replace("; ", " & ");
+            let tells = tool(library, &format!("--file {from} event=-3456 >/dev/null"));
+            script += &format!("{hears}while kill -0 $! 2>/dev/null; do sleep 0.2; {tells} done; wait; ");
+        }
+        let ended = beside_host(server, &traces, "-s 2 --tools name", &script);
+        assert_eq!(lines(&ended, "event: ").len(), 5, "{ended}");
+        assert!(lines(&ended, "event: ").iter().all(|line| *line == "event: -3456"), "{ended}");
+    }
+}
+
+/// Without a choice by the caller no server is picked; the stock library does not pick one, either.
+#[test]
+fn servers_that_could_be_meant_are_listed_and_none_is_picked() {
+    let searches = ["servers", "--nspace test-host servers", "--optional servers"];
+    let choices = ["--pid $PB servers", "--uri file:$D/A/pmix.$H.tool servers", "--pid $PA available servers"];
+    for (server, library) in pairs() {
+        let traces = Traces::begin();
+        // A stock tool that may do without a server does not return from its initialization.
+        let searches = if library.is_ours() { &searches[..] } else { &searches[..2] };
+        let of_tools = searches.iter().chain(&choices).map(|words| tool(library, words));
+        let script = format!("{TWO_SERVERS}{}rm -r $D", of_tools.collect::<String>());
+        let ended = beside_host(server, &traces, "-s 2 --tools name", &script);
+        let pids = lines(&ended, "pids: ")[0].strip_prefix("pids: ").unwrap().split_once(' ').unwrap();
+        let statuses: Vec<&str> = lines(&ended, "init: ");
+        let expected = ["init: -25"; 2].into_iter().chain(["init: 0"; 3 + 1]).take(searches.len() + choices.len());
+        assert_eq!(statuses, expected.collect::<Vec<_>>(), "{ended}");
+        let connected = [1, 0, 0].map(|rank| format!("servers: 0, 1, first test-host:{rank}"));
+        let said: Vec<&str> = lines(&ended, "servers: 0, ");
+        assert_eq!(said, connected, "{ended}");
+        let said = complaints(&ended);
+        if !library.is_ours() {
+            assert!(ended.stderr.contains("multiple possible servers"), "{ended}");
+            continue;
+        }
+        let available = lines(&ended, "available");
+        assert_eq!(available.len(), 2, "{ended}");
+        assert!(available.iter().all(|line| line.starts_with("available pmix.srv.arr: test-host:")), "{ended}");
+        // Two tools, each with a heading and two lines.
+        assert_eq!(said.len(), 6, "{ended}");
+        let heading = "not connected: 2 servers could be meant; choose one:";
+        assert_eq!(said.iter().filter(|line| **line == heading).count(), 2, "{ended}");
+        for pid in [pids.0, pids.1] {
+            let about = format!("process {pid}, user {}, started ", geteuid());
+            let ways = [
+                format!(" UTC, namespace test-host: PMIX_SERVER_PIDINFO={pid} or PMIX_SERVER_URI=file:"),
+                " UTC, namespace test-host: PMIX_SERVER_URI=file:".to_owned(),
+            ];
+            for way in ways {
+                let of_way = said.iter().filter(|line| line.starts_with(&about) && line.contains(&way));
+                assert_eq!(of_way.count(), 1, "{about}{way}: {ended}");
+            }
+        }
+    }
+}
+
+#[test]
+fn stale_files_of_servers_are_skipped_and_named_if_there_is_no_other() {
+    let stale = "U=$(head -1 $D/A/pmix.$H.tool); rm -r $D/B; mkdir $D/C; cd $D/C; \
+        printf '%s\\n4.2.2\\n999999999\\n' \"$U\" > pmix.$H.tool.dead; \
+        printf '%s\\n4.2.2\\n%d\\n' \"$U\" $$ > pmix.$H.tool.reused; \
+        printf 'old.0;tcp4://127.0.0.1:1\\n4.2.2\\n%d\\n' $$ > pmix.$H.tool.closed; \
+        printf 'half.0;tcp4://127.0.0.1:4' > pmix.$H.tool.half; \
+        printf '\\033[2J\\n' > pmix.$H.tool.hostile; mkfifo pmix.$H.tool.fifo; mkdir pmix.$H.tool.directory; ";
+    let find = tool(Library::ours(), "servers");
+    let script = format!("{TWO_SERVERS}{stale}{find}rm -r $D/A; {find}cd /; rm -r $D");
+    let ended = beside_host(Library::ours(), &Traces::begin(), "-s 2 --tools name", &script);
+    assert_eq!(lines(&ended, "init: "), ["init: 0", "init: -25"], "{ended}");
+    assert_eq!(lines(&ended, "servers: "), ["servers: 0, 1, first test-host:0"], "{ended}");
+    let mut said: Vec<String> =
+        complaints(&ended).iter().map(|line| line.rsplit_once(".tool.").expect("a file's name").1.to_owned()).collect();
+    said.sort();
+    let starts = [
+        "closed is ignored: no process listens at 127.0.0.1:1; remove it",
+        "dead is ignored: process 999999999 has ended; remove it",
+        "fifo is ignored: it cannot be read: not a regular file",
+        "half is ignored: it is empty or ends within a line: it is not written completely",
+        "hostile is ignored: its first line is no address of a server",
+        "reused is ignored: not process ",
+    ];
+    assert_eq!(said.len(), starts.len(), "{ended}");
+    assert!(said.iter().zip(starts).all(|(said, start)| said.starts_with(start)), "{ended}");
+}
+
+/// A tool that starts before its server waits for it, if it is told to.
+#[test]
+fn a_tool_tries_again_until_its_server_is_there() {
+    for (server, library) in pairs() {
+        let late = format!(
+            "mv $D $D.later; mkdir $D; (sleep 1; mv $D.later/A $D) & {}wait; ",
+            tool(library, "--retry 60 servers")
+        );
+        let script = format!("{TWO_SERVERS}{late}rm -r $D $D.later");
+        let ended = beside_host(server, &Traces::begin(), "-s 2 --tools name", &script);
+        // A stock tool tries again to connect, but not to find a server.
+        let expected = if library.is_ours() { ["init: 0"] } else { ["init: -25"] };
+        assert_eq!(lines(&ended, "init: "), expected, "{ended}");
+        assert_eq!(complaints(&ended), [""; 0], "{ended}");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Registering event handlers and sending events.
 
 use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 use pmix_dstore::model::attributes::check_required;
 use pmix_dstore::model::{Info, Proc, Rank, Result, Status, Value, keys};
@@ -148,6 +149,9 @@ impl Client {
     }
 }
 
+/// How long a server may take to register what this process's handlers want to hear.
+const REGISTER_TIME: Duration = Duration::from_secs(30);
+
 impl Inner {
     /// Runs the handlers for an event that the server or this process sent.
     pub(crate) fn deliver(self: &Arc<Inner>, mut event: Event) {
@@ -203,7 +207,7 @@ impl Inner {
                 link.request(payload, Box::new(|_| {}));
                 continue;
             }
-            let reply = link.request_wait(payload.into(), None)?;
+            let reply = link.request_wait(payload.into(), Some(Instant::now() + REGISTER_TIME))?;
             outcome(StatusReply::decode(link.dialect(), link.server_version(), &reply)?.status)?;
         }
         Ok(())

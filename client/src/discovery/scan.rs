@@ -1,5 +1,6 @@
 //! Searches directories for rendezvous files.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -25,6 +26,8 @@ pub(crate) struct Found {
     pub servers: Vec<(Contact, Option<Unusable>)>,
     /// Files and directories that cannot be used, and why.
     pub unusable: Vec<(PathBuf, Unusable)>,
+    /// The files and directories that were read: a directory may be searched by itself and as part of another.
+    seen: HashSet<PathBuf>,
 }
 
 impl Found {
@@ -46,6 +49,9 @@ impl Found {
 
     /// Reads one rendezvous file.
     pub fn add(&mut self, path: &Path, trusted: &Trusted) {
+        if !self.seen.insert(path.to_owned()) {
+            return;
+        }
         match Contact::read_found(path, trusted) {
             Ok(contact) => self.servers.push((contact, None)),
             Err(why) => self.skip(path, why),
@@ -71,6 +77,9 @@ impl Found {
         trusted: &Trusted,
         is_wanted: &mut impl FnMut(&str) -> bool,
     ) {
+        if !self.seen.insert(directory.to_owned()) {
+            return;
+        }
         let entries = match fs::read_dir(directory) {
             Ok(entries) => entries,
             Err(error) => {

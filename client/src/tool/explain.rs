@@ -63,7 +63,7 @@ fn choice(contact: &Contact, several: &[&Contact], found: &Found) -> String {
 /// Lines about files that lead to no server.
 fn ignored(found: &[Found]) -> Vec<String> {
     let mut all: Vec<(&Path, &Unusable)> = Vec::new();
-    for Found { servers, unusable } in found {
+    for Found { servers, unusable, .. } in found {
         let of_servers = servers.iter().filter_map(|(contact, why)| Some((contact.file.as_ref()?, why.as_ref()?)));
         let of_servers = of_servers.map(|(file, why)| (file.path.as_path(), why));
         all.extend(of_servers.chain(unusable.iter().map(|(path, why)| (path.as_path(), why))));

@@ -43,13 +43,13 @@ status_call! {
     }
 
     /// `PMIx_tool_set_server_module`: makes this tool a server, too. The server has the tool's name, and the module
-    /// answers its clients.
+    /// answers its clients. Other tools find it by the files that the attributes of [`PMIx_tool_init`] ask for.
     fn PMIx_tool_set_server_module(module: *mut pmix_server_module_t) {
-        servers()?;
+        let servers = servers()?;
         let client = super::client()?;
         // SAFETY: `module` is not NULL, hence a module, which has at least the slots that all releases have.
         let host = unsafe { CHost::new(present(module)?, None) };
-        process::begin_for_tool(Arc::new(host), client.me())?;
+        process::begin_for_tool(Arc::new(host), client.me(), servers.infos_for_server())?;
         super::server::watch_forks();
         Ok(())
     }
