@@ -241,6 +241,11 @@ fn megabytes(text: &str, name: &str) -> Option<Value> {
     Some(Value::Float((kilobytes / 1024.0) as f32))
 }
 
+/// The resident memory of this process.
+pub(crate) fn own_memory() -> Option<Value> {
+    megabytes(&text("/proc/self/status"), "VmRSS")
+}
+
 /// A file's text; empty if it cannot be read.
 fn text(path: &str) -> String {
     File::open(path).map(whole).unwrap_or_default()

@@ -76,11 +76,27 @@ fn every_row_names_its_key_and_tests_that_exist() {
             assert_eq!(keys.get(row.attribute.as_str()), Some(&row.key.as_str()), "{}", row.attribute);
         }
         assert!(row.what.len() > 3, "{} says what becomes of it", row.attribute);
-        for test in &row.tests {
-            let (file, name) = test.split_once(": ").unwrap_or(("tests/tests/coverage.rs", test));
-            let source = fs::read_to_string(repository().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
-            assert!(source.contains(&format!("fn {name}(")), "{}: no {name} in {file}", row.attribute);
-        }
+        row.tests.iter().for_each(|test| assert_exists(test, &row.attribute));
+    }
+}
+
+fn assert_exists(test: &str, of: &str) {
+    let (file, name) = test.split_once(": ").unwrap_or(("tests/tests/coverage.rs", test));
+    let source = fs::read_to_string(repository().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+    assert!(source.contains(&format!("fn {name}(")), "{of}: no {name} in {file}");
+}
+
+#[test]
+fn every_point_of_rfc0010_names_tests_that_exist() {
+    let document = fs::read_to_string(repository().join("docs/coverage.md")).expect("the document");
+    let table = document.split("| RFC0010 |").nth(1).expect("the table");
+    let lines: Vec<&str> = table.lines().skip(2).take_while(|line| line.starts_with('|')).collect();
+    assert!(lines.len() > 10, "{lines:?}");
+    for line in lines {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let [point, what, tests] = cells[..] else { panic!("three cells: {line}") };
+        assert!(what.len() > 3 && !tests.is_empty(), "{line}");
+        tests.split(", ").for_each(|test| assert_exists(test.trim_matches('`'), point));
     }
 }
 

@@ -156,6 +156,9 @@ const QUALIFIERS: &[Attribute] = attributes![
     NODEID,
     HOSTNAME,
     PSET_NAME,
+    GROUP_ID,
+    QUERY_LOCAL_ONLY,
+    QUERY_REPORT_AVG,
     TIMEOUT,
     CLIENT_FUNCTIONS,
     CLIENT_ATTRIBUTES,
@@ -269,7 +272,9 @@ const SERVER: Functions = functions! {
 };
 
 const TOOL: Functions = functions! {
-    PMIx_tool_init: [TOOL_NSPACE, TOOL_RANK, LAUNCHER] + WANTED + WRITING,
+    PMIx_tool_init: [
+        TOOL_NSPACE, TOOL_RANK, LAUNCHER, SERVER_TOOL_SUPPORT, SERVER_SESSION_SUPPORT, SERVER_SYSTEM_SUPPORT, TCP_REPORT_URI
+    ] + WANTED + WRITING,
     PMIx_tool_finalize: [],
     PMIx_tool_attach_to_server: [PRIMARY_SERVER] + WANTED,
     PMIx_tool_connect_to_server: [PRIMARY_SERVER] + WANTED,
@@ -281,17 +286,22 @@ const TOOL: Functions = functions! {
 };
 
 /// The keys of queries that are answered without the host.
-const QUERIES: [&str; 15] = [
+const QUERIES: [&str; 20] = [
     keys::QUERY_SUPPORTED_KEYS,
     keys::QUERY_SUPPORTED_QUALIFIERS,
     keys::QUERY_ATTRIBUTE_SUPPORT,
     keys::QUERY_NAMESPACES,
     keys::QUERY_NAMESPACE_INFO,
+    keys::QUERY_JOB_STATUS,
     keys::QUERY_PROC_TABLE,
     keys::QUERY_LOCAL_PROC_TABLE,
     keys::QUERY_NUM_PSETS,
     keys::QUERY_PSET_NAMES,
     keys::QUERY_PSET_MEMBERSHIP,
+    keys::QUERY_NUM_GROUPS,
+    keys::QUERY_GROUP_NAMES,
+    keys::QUERY_GROUP_MEMBERSHIP,
+    keys::QUERY_MEMORY_USAGE,
     keys::QUERY_SPAWN_SUPPORT,
     keys::QUERY_DEBUG_SUPPORT,
     keys::QUERY_AVAIL_SERVERS,
@@ -447,11 +457,24 @@ mod tests {
         ("client/src/get_options.rs", &["PMIx_Get"], &[]),
         ("client/src/client/mod.rs", &["PMIx_Init", "PMIx_Finalize"], &["QUALIFIED_VALUE"]),
         ("server/src/engine/monitors.rs", &["PMIx_Process_monitor"], &["EVENT_AFFECTED_PROC"]),
-        ("server/src/engine/statistics.rs", &["PMIx_Process_monitor"], &["DISK_ID", "NETWORK_ID"]),
+        (
+            "server/src/engine/statistics.rs",
+            &["PMIx_Process_monitor"],
+            &[
+                "CLIENT_AVG_MEMORY",
+                "DAEMON_MEMORY",
+                "DISK_ID",
+                "HOSTNAME",
+                "NETWORK_ID",
+                "PROC_PEAK_VSIZE",
+                "PROC_RSS",
+                "PROC_VSIZE",
+            ],
+        ),
         (
             "client/src/client/ops.rs",
             &["PMIx_Log", "PMIx_Process_monitor"],
-            &["QUERY_STABLE_ABI_VERSION", "QUERY_PROVISIONAL_ABI_VERSION"],
+            &["QUERY_AVAIL_SERVERS", "QUERY_STABLE_ABI_VERSION", "QUERY_PROVISIONAL_ABI_VERSION"],
         ),
         ("client/src/client/events.rs", &["PMIx_Init", "PMIx_Notify_event"], &[]),
         ("client/src/events/directives.rs", &["PMIx_Register_event_handler", "PMIx_Notify_event"], &[]),

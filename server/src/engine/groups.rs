@@ -14,7 +14,7 @@ use pmix_wire::reply::{Group as Formed, GroupReply};
 use super::collective::{Collective, Kind};
 use super::events::{Range, Sender};
 use super::limits::GROUPS_MAX;
-use super::peer::PeerId;
+use super::peer::{Actor, PeerId};
 use super::services::Shape;
 use super::{Continuation, Engine};
 use crate::upcall::Upcall;
@@ -97,6 +97,13 @@ impl Engine {
             let upcall = Upcall::NotifyEvent { code, source: proc, range: Range::CUSTOM, infos };
             self.upcall(Continuation::Reply(peer, tag, Shape::Notify), upcall);
         }
+    }
+
+    /// The groups of which a process sees a member, with their members.
+    pub(super) fn groups_for<'e>(&'e self, asker: &'e Actor) -> impl Iterator<Item = (&'e CString, &'e [Proc])> + 'e {
+        let sees = |member: &Proc| self.sees(&asker.proc, asker.user, &member.nspace);
+        let groups = self.groups.iter().map(|(name, group)| (name, &group.members[..]));
+        groups.filter(move |(_, members)| members.iter().any(sees))
     }
 
     /// A process was lost: removes it from its groups, and notifies the members of groups that were formed with that option.

@@ -213,6 +213,11 @@ impl NspaceState {
         self.clients.contains_key(&rank) || self.has_left(rank)
     }
 
+    /// The processes that run, or ran, on this node; some may come twice.
+    pub fn local_ranks(&self) -> impl Iterator<Item = Rank> {
+        self.clients.keys().chain(&self.deregistered).copied()
+    }
+
     /// Whether the process ran on this node and the host has deregistered it.
     pub fn has_left(&self, rank: Rank) -> bool {
         self.deregistered.contains(&rank)

@@ -27,6 +27,13 @@ use crate::upcall::Upcall;
 /// How long the host may take to resolve peers or nodes: the calls have no time-out of their own.
 const RESOLVE_WAIT: Duration = Duration::from_secs(10);
 
+// Values of `pmix_proc_state_t`.
+const UNDEFINED: u8 = 0;
+const PREPPED: u8 = 1;
+const CONNECTED: u8 = 6;
+const TERMINATED: u8 = 20;
+const TERMINATED_WITHOUT_FINALIZE: u8 = 55;
+
 /// How a query is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
@@ -241,10 +248,23 @@ impl Engine {
                     self.jobs_for(asker).map(|(nspace, state)| self.of_namespace(nspace, state, qualifiers, asker));
                 array(DataType::INFO, jobs.collect::<Option<_>>().ok_or(Status::ERR_NOT_FOUND)?)
             }
+            keys::QUERY_JOB_STATUS => Value::Status(self.job_about(&about, asker)?.1.status_of_job()?),
+            keys::QUERY_MEMORY_USAGE => {
+                let procs = about.nspace.clone().map(|nspace| Proc::new(nspace, about.rank.unwrap_or(Rank::WILDCARD)));
+                if procs.is_some() {
+                    self.job_about(&about, asker)?;
+                }
+                let wants_each = !Info::is_set(qualifiers, keys::QUERY_REPORT_AVG);
+                self.memory_usage(asker, procs.into_iter().collect(), wants_each)
+            }
+            keys::QUERY_NUM_GROUPS | keys::QUERY_GROUP_NAMES | keys::QUERY_GROUP_MEMBERSHIP => {
+                self.of_groups_for(key, qualifiers, asker)?
+            }
             keys::QUERY_PROC_TABLE | keys::QUERY_LOCAL_PROC_TABLE => {
                 let (nspace, state) = self.job_about(&about, asker)?;
                 let state = Some(state).filter(|state| state.complete).ok_or(Status::ERR_NOT_FOUND)?;
-                let is_wanted = |rank: &Rank| key == keys::QUERY_PROC_TABLE || state.is_local(*rank);
+                let is_whole = key == keys::QUERY_PROC_TABLE && !Info::is_set(qualifiers, keys::QUERY_LOCAL_ONLY);
+                let is_wanted = |rank: &Rank| is_whole || state.is_local(*rank);
                 let ranks = (0..state.job.size()).map(Rank).filter(is_wanted);
                 array(DataType::PROC_INFO, ranks.map(|rank| self.proc_info(nspace, state, rank, asker)).collect())
             }
@@ -265,6 +285,25 @@ impl Engine {
             }
         };
         info(key, value).ok_or(Status::ERR_NOT_FOUND)
+    }
+
+    /// Answers a query about groups, as far as this server knows them: those with a member on this node.
+    fn of_groups_for(&self, key: &str, qualifiers: &[Info], asker: &Actor) -> Result<Value, Status> {
+        let mut groups = self.groups_for(asker);
+        Ok(match key {
+            keys::QUERY_NUM_GROUPS => Value::Size(groups.count() as u64),
+            keys::QUERY_GROUP_NAMES => {
+                array(DataType::STRING, groups.map(|(name, _)| Value::string(name.as_bytes())).collect())
+            }
+            _ => {
+                let wanted = Info::find(qualifiers, keys::GROUP_ID).and_then(Value::as_text);
+                let wanted = wanted.ok_or(Status::ERR_BAD_PARAM)?;
+                let group = groups.find(|(name, _)| name.as_bytes() == wanted);
+                let (_, members) = group.ok_or(Status::ERR_NOT_FOUND)?;
+                let sees = |member: &&Proc| self.sees(&asker.proc, asker.user, &member.nspace);
+                Value::procs(members.iter().filter(sees).cloned())
+            }
+        })
     }
 
     /// The jobs that a process may see, by their names.
@@ -375,12 +414,18 @@ impl Engine {
         info(key, value.ok()?)
     }
 
+    /// The process id of a rank that is connected.
+    fn pid_of(&self, state: &NspaceState, rank: Rank) -> Option<i32> {
+        let connections = &state.clients.get(&rank)?.connections;
+        connections.iter().find_map(|id| self.peers.get(id)?.pid)
+    }
+
     fn proc_info(&self, nspace: &Nspace, state: &NspaceState, rank: Rank, asker: &Actor) -> Value {
         let find = |key| self.of_job(state, rank, key, &[], asker).map(|info| info.value);
         let text = |key| find(key).and_then(|value| CString::new(value.as_text()?).ok());
         let pid = match find(keys::PROC_PID) {
-            Some(Value::Pid(pid)) => pid,
-            _ => 0,
+            Some(Value::Pid(pid)) => Some(pid),
+            _ => self.pid_of(state, rank),
         };
         let said = find(keys::PROC_STATE_STATUS).and_then(|state| state.as_u64()?.try_into().ok());
         let exit_code = find(keys::EXIT_CODE).and_then(|code| match code {
@@ -392,7 +437,7 @@ impl Engine {
             proc: Proc::new(nspace.clone(), rank),
             hostname: text(keys::HOSTNAME),
             executable: text(keys::APP_ARGV).or_else(|| text(keys::CMD_LINE)).and_then(|line| first_word(&line)),
-            pid,
+            pid: pid.unwrap_or(0),
             exit_code: exit_code.unwrap_or(0),
             state: said.unwrap_or_else(|| state.state_of(rank)),
         }))
@@ -400,13 +445,23 @@ impl Engine {
 }
 
 impl NspaceState {
+    /// What `PMIX_QUERY_JOB_STATUS` answers: `OPERATION_IN_PROGRESS` until all processes of the job on this node have ended;
+    /// then `SUCCESS`, or `ERR_JOB_TERM_WO_SYNC` if one ended without a finalize.
+    ///
+    /// # Errors
+    /// `ERR_NOT_FOUND` if the job has no process here.
+    fn status_of_job(&self) -> Result<Status, Status> {
+        let states: BTreeSet<u8> = self.local_ranks().map(|rank| self.state_of(rank)).collect();
+        match () {
+            () if states.is_empty() => Err(Status::ERR_NOT_FOUND),
+            () if states.contains(&PREPPED) || states.contains(&CONNECTED) => Ok(Status::OPERATION_IN_PROGRESS),
+            () if states.contains(&TERMINATED_WITHOUT_FINALIZE) => Ok(Status::ERR_JOB_TERM_WO_SYNC),
+            () => Ok(Status::SUCCESS),
+        }
+    }
+
     /// The `pmix_proc_state_t` of a process, as far as this server sees it.
     fn state_of(&self, rank: Rank) -> u8 {
-        const UNDEFINED: u8 = 0;
-        const PREPPED: u8 = 1;
-        const CONNECTED: u8 = 6;
-        const TERMINATED: u8 = 20;
-        const TERMINATED_WITHOUT_FINALIZE: u8 = 55;
         match self.clients.get(&rank) {
             Some(_) if self.gone.contains(&rank) => TERMINATED_WITHOUT_FINALIZE,
             Some(client) if !client.connections.is_empty() => CONNECTED,

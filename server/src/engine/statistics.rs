@@ -8,8 +8,8 @@ use pmix_dstore::realm_resolution::JobLookup;
 
 use super::Engine;
 use super::apart::{REFUSED, Reach};
-use super::peer::PeerId;
-use crate::usage::{Subject, Target, Usage};
+use super::peer::{Actor, PeerId};
+use crate::usage::{self, Subject, Target, Usage};
 
 /// The requested usage, processes and nodes.
 #[derive(Clone, Debug, PartialEq)]
@@ -138,9 +138,11 @@ impl Engine {
 
     /// The requested ranks that the process sees, each once: connected ranks with a known pid.
     pub(super) fn targets(&self, id: PeerId, wanted: &Statistics) -> Vec<Target> {
-        let Some(asker) = self.peers.get(&id).filter(|_| wanted.usage.subject == Subject::Processes) else {
-            return Vec::new();
-        };
+        let asker = self.peers.get(&id).filter(|_| wanted.usage.subject == Subject::Processes);
+        asker.map(|asker| self.targets_for(&asker.actor(), wanted)).unwrap_or_default()
+    }
+
+    fn targets_for(&self, asker: &Actor, wanted: &Statistics) -> Vec<Target> {
         let is_meant = |proc: &Proc, number: i32| {
             let is_pid = |wanted: &Pid| {
                 (wanted.pid == -1 || wanted.pid == number) && self.is_this_node(&asker.proc, &wanted.node)
@@ -162,5 +164,35 @@ impl Engine {
             targets.insert(name, (*other, Target { proc: peer.proc.clone(), pid, uid: peer.user.uid }));
         }
         targets.into_values().map(|(_, target)| target).collect()
+    }
+
+    /// The answer to `PMIX_QUERY_MEMORY_USAGE` for this node: the resident memory of some processes, or of this server and
+    /// all processes that the asker sees. Pages that processes share count for each of them.
+    pub(super) fn memory_usage(&self, asker: &Actor, procs: Vec<Proc>, wants_each: bool) -> Value {
+        let fields = [keys::PROC_RSS, keys::PROC_VSIZE, keys::PROC_PEAK_VSIZE].map(Key::from).to_vec();
+        let usage = Usage { subject: Subject::Processes, fields, disks: Vec::new(), networks: Vec::new() };
+        let of_node = procs.is_empty();
+        let wanted = Statistics { usage, procs, pids: Vec::new(), nodes: Vec::new() };
+        let each = wanted.usage.read(&self.targets_for(asker, &wanted), &self.config.hostname);
+        let resident = each.iter().filter_map(|process| {
+            let value = process.value.iter_infos().find(|info| info.key.is(keys::PROC_RSS))?;
+            match value.value {
+                Value::Float(megabytes) => Some(f64::from(megabytes)),
+                _ => None,
+            }
+        });
+        let (count, sum) = resident.fold((0_u32, 0.0), |(count, sum), megabytes| (count + 1, sum + megabytes));
+        let mut infos = vec![Info::new(keys::HOSTNAME, Value::string(&self.config.hostname))];
+        if of_node {
+            infos.extend(usage::own_memory().map(|memory| Info::new(keys::DAEMON_MEMORY, memory)));
+        }
+        if count > 0 {
+            let average = (sum / f64::from(count)) as f32;
+            infos.push(Info::new(keys::CLIENT_AVG_MEMORY, Value::Float(average)));
+        }
+        if wants_each {
+            infos.extend(each);
+        }
+        Value::infos(infos)
     }
 }

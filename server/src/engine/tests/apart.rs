@@ -338,11 +338,17 @@ fn queries_are_filtered_by_the_requesters_access() {
     let first = |reply: InfosReply| reply.infos.unwrap_or_default().into_iter().next().map(|info| info.value);
     assert_eq!(first(ask(&mut bench, keys::QUERY_NAMESPACES, vec![])), Some(Value::string("bobs")));
     let of_ann = || vec![Info::new(keys::NSPACE, Value::string("job"))];
-    for key in [keys::QUERY_PROC_TABLE, keys::JOB_SIZE] {
+    for key in [keys::QUERY_PROC_TABLE, keys::JOB_SIZE, keys::QUERY_JOB_STATUS, keys::QUERY_MEMORY_USAGE] {
         assert!(!ask(&mut bench, key, of_ann()).status.is_success(), "{key}");
     }
     assert_eq!(first(ask(&mut bench, keys::QUERY_PSET_NAMES, vec![])), Some(Value::string("both")));
     assert_eq!(first(ask(&mut bench, keys::QUERY_NUM_PSETS, vec![])), Some(Value::Size(1)));
+    let group = Some(c"anns-team".into());
+    bench.ask_as(ANNS, Request::GroupConstruct { group, procs: vec![proc(0)], infos: Vec::new() });
+    assert_eq!(bench.engine.groups.len(), 1);
+    assert_eq!(first(ask(&mut bench, keys::QUERY_NUM_GROUPS, vec![])), Some(Value::Size(0)));
+    let of_team = vec![Info::new(keys::GROUP_ID, Value::string("anns-team"))];
+    assert!(!ask(&mut bench, keys::QUERY_GROUP_MEMBERSHIP, of_team).status.is_success());
     let both = vec![Info::new(keys::PSET_NAME, Value::string("both"))];
     assert_eq!(first(ask(&mut bench, keys::QUERY_PSET_MEMBERSHIP, both)), Some(Value::procs([of_bob(0)])));
 }

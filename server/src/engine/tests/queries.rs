@@ -26,7 +26,8 @@ impl Bench {
     /// The value that answers a query which the host does not answer.
     fn known(&mut self, key: &str, qualifiers: Vec<Info>) -> Result<Value, Status> {
         let (status, infos) = self.asked(key, qualifiers, none());
-        status.ok().map(|()| infos.into_iter().next().expect("an answer").value)
+        let info = infos.into_iter().next();
+        status.ok().map(|()| info.filter(|info| info.key.is(key)).expect("an answer with this key").value)
     }
 
     /// Another job with its only process on the second node.
@@ -122,6 +123,18 @@ fn the_process_table_has_executables_and_states() {
     );
     let Value::DataArray(table) = own.unwrap().value else { panic!() };
     assert!(matches!(&table.items[4], Value::ProcInfo(info) if info.exit_code == 3), "{table:?}");
+}
+
+#[test]
+fn the_local_process_table_is_of_this_node() {
+    let mut bench = Bench::new(0, 2, 2);
+    let Ok(Value::DataArray(table)) = bench.known(keys::QUERY_LOCAL_PROC_TABLE, Vec::new()) else { panic!() };
+    let named = |item: &Value| match item {
+        Value::ProcInfo(info) => (info.proc.clone(), info.hostname.clone(), info.state),
+        other => panic!("{other:?}"),
+    };
+    let expected = [0, 1].map(|rank| (proc(rank), Some(CString::from(c"nodeA")), 6));
+    assert_eq!(table.items.iter().map(named).collect::<Vec<_>>(), expected);
 }
 
 #[test]
@@ -290,4 +303,125 @@ fn unknown_required_attributes_are_refused() {
     bench.request(0, 62, fence(&here));
     bench.request(1, 62, fence(&here));
     assert_eq!(bench.status(0, 62), Some(Status::SUCCESS));
+}
+
+#[test]
+fn a_jobs_status_follows_its_processes_here() {
+    let mut bench = Bench::without_clients(0, 2, 2);
+    let of = |nspace: &str| vec![text(keys::NSPACE, nspace)];
+    bench.add_other();
+    assert_eq!(bench.register_client(&proc(0), 1000, 1000, 7), Status::SUCCESS);
+    assert_eq!(bench.register_client(&proc(1), 1000, 1000, 7), Status::SUCCESS);
+    bench.connect(0);
+    let status = |bench: &mut Bench, nspace| bench.known(keys::QUERY_JOB_STATUS, of(nspace));
+    let is = |status| Ok(Value::Status(status));
+    assert_eq!(status(&mut bench, "job"), is(Status::OPERATION_IN_PROGRESS), "one has not connected yet");
+    assert_eq!(status(&mut bench, "other"), Err(Status::ERR_NOT_SUPPORTED), "it has no process here");
+    assert_eq!(status(&mut bench, "nowhere"), Err(Status::ERR_INVALID_NAMESPACE));
+    bench.connect(1);
+    bench.request(1, 10, Request::Finalize);
+    bench.lose(1);
+    assert_eq!(status(&mut bench, "job"), is(Status::OPERATION_IN_PROGRESS));
+    let at_end = |bench: &Bench| {
+        let own = bench.engine.peers[&PeerId::OWN].actor();
+        bench.engine.known_of(&CString::new(keys::QUERY_JOB_STATUS).unwrap(), &of("job"), &own).map(|info| info.value)
+    };
+    let mut lost = bench;
+    lost.lose(0);
+    assert_eq!(at_end(&lost), is(Status::ERR_JOB_TERM_WO_SYNC));
+    let mut bench = Bench::new(0, 1, 1);
+    bench.request(0, 10, Request::Finalize);
+    bench.lose(0);
+    assert_eq!(at_end(&bench), is(Status::SUCCESS));
+}
+
+#[test]
+fn memory_is_of_the_server_and_the_processes_that_the_asker_sees() {
+    let mut bench = Bench::new(0, 1, 2);
+    for rank in 0..2 {
+        let peer = bench.engine.peers.get_mut(&peer(rank)).unwrap();
+        peer.pid = Some(std::process::id() as i32);
+        peer.user.uid = nix::unistd::geteuid().as_raw();
+    }
+    let told = |bench: &mut Bench, qualifiers| {
+        let value = bench.known(keys::QUERY_MEMORY_USAGE, qualifiers).unwrap();
+        let keys: Vec<String> = value.iter_infos().map(|info| info.key.to_string()).collect();
+        (value, keys)
+    };
+    let (value, keys_of_all) = told(&mut bench, Vec::new());
+    let usage = keys::PROC_RESOURCE_USAGE;
+    let node = [keys::HOSTNAME, keys::DAEMON_MEMORY, keys::CLIENT_AVG_MEMORY];
+    assert_eq!(keys_of_all, [&node[..], &[usage, usage]].concat());
+    let number = |key: &str| match value.iter_infos().find(|info| info.key.is(key)).map(|info| &info.value) {
+        Some(Value::Float(megabytes)) => *megabytes,
+        other => panic!("{other:?}"),
+    };
+    // Each is this process.
+    assert!(number(keys::DAEMON_MEMORY) > 0.5 && number(keys::CLIENT_AVG_MEMORY) > 0.5, "{value:?}");
+    let process = value.iter_infos().last().unwrap().value.clone();
+    let has = |key: &str| process.iter_infos().any(|info| info.key.is(key));
+    assert!(has(keys::PROCID) && has(keys::PROC_RSS) && has(keys::PROC_VSIZE) && !has(keys::PROC_PERCENT_CPU));
+    let average = vec![Info::new(keys::QUERY_REPORT_AVG, Value::Bool(true))];
+    assert_eq!(told(&mut bench, average).1, node);
+    // One process, without the server.
+    let one = vec![Info::new(keys::PROCID, Value::Proc(proc(1)))];
+    assert_eq!(told(&mut bench, one).1, [keys::HOSTNAME, keys::CLIENT_AVG_MEMORY, usage]);
+    let nowhere = vec![text(keys::NSPACE, "nowhere")];
+    assert_eq!(bench.known(keys::QUERY_MEMORY_USAGE, nowhere), Err(Status::ERR_INVALID_NAMESPACE));
+}
+
+#[test]
+fn groups_of_this_node_are_told_with_their_members() {
+    let mut bench = Bench::new(0, 1, 3);
+    let count = |bench: &mut Bench| bench.known(keys::QUERY_NUM_GROUPS, Vec::new());
+    assert_eq!(count(&mut bench), Ok(Value::Size(0)));
+    let members = vec![proc(2), proc(0)];
+    for rank in [0, 2] {
+        let infos = Vec::new();
+        bench.request(rank, 10, Request::GroupConstruct { group: Some(c"team".into()), procs: members.clone(), infos });
+    }
+    assert_eq!(count(&mut bench), Ok(Value::Size(1)));
+    let names = DataArray { ty: DataType::STRING, items: vec![Value::string("team")] };
+    assert_eq!(bench.known(keys::QUERY_GROUP_NAMES, Vec::new()), Ok(Value::DataArray(Box::new(names))));
+    let membership =
+        |bench: &mut Bench, name| bench.known(keys::QUERY_GROUP_MEMBERSHIP, vec![text(keys::GROUP_ID, name)]);
+    assert_eq!(membership(&mut bench, "team"), Ok(Value::procs(members)));
+    assert_eq!(membership(&mut bench, "others"), Err(Status::ERR_NOT_SUPPORTED));
+    assert_eq!(bench.known(keys::QUERY_GROUP_MEMBERSHIP, Vec::new()), Err(Status::ERR_BAD_PARAM));
+}
+
+/// The example of RFC0010: the processes on the nodes 5 and 7.
+#[test]
+fn the_processes_of_two_node_ids_are_told() {
+    let mut bench = Bench::without_clients(0, 2, 2);
+    let node = |name: &str, id| {
+        Info::new(keys::NODE_INFO_ARRAY, Value::infos([text(keys::HOSTNAME, name), number(keys::NODEID, id)]))
+    };
+    let maps = [text(keys::NODE_MAP, "nodeA,nodeB,nodeC"), text(keys::PROC_MAP, "0,1;2;3,4")];
+    let infos = maps.into_iter().chain([node("nodeA", 5), node("nodeB", 6), node("nodeC", 7)]).collect::<Vec<_>>();
+    bench.engine.register_nspace(JobPlan::read(&nspace(), 5, &infos, None, NODES[0]).unwrap());
+    assert_eq!(bench.register_client(&proc(0), 1000, 1000, 7), Status::SUCCESS);
+    bench.connect(0);
+    let ids = |ids: &[u32]| ids.iter().map(|id| number(keys::NODEID, *id)).collect::<Vec<_>>();
+    assert_eq!(bench.known(keys::LOCAL_PROCS, ids(&[5, 7])), Ok(procs(&[0, 1, 3, 4])));
+    assert_eq!(bench.known(keys::LOCAL_PROCS, ids(&[6])), Ok(procs(&[2])));
+    assert_eq!(bench.known(keys::LOCAL_PROCS, ids(&[4])), Ok(procs(&[])), "there is no such node");
+    assert_eq!(bench.known(keys::LOCAL_PEERS, ids(&[5, 7])), Ok(Value::string("0,1,3,4")));
+}
+
+/// A process's number is told without the host, if the process has connected; and a local table on request.
+#[test]
+fn the_process_table_has_the_numbers_of_connected_processes() {
+    let mut bench = Bench::new(0, 2, 2);
+    bench.engine.peers.get_mut(&peer(1)).unwrap().pid = Some(4711);
+    let mut pids = |qualifiers| {
+        let Ok(Value::DataArray(table)) = bench.known(keys::QUERY_PROC_TABLE, qualifiers) else { panic!() };
+        let pid = |item: &Value| match item {
+            Value::ProcInfo(info) => (info.proc.rank.0, info.pid),
+            other => panic!("{other:?}"),
+        };
+        table.items.iter().map(pid).collect::<Vec<_>>()
+    };
+    assert_eq!(pids(Vec::new()), [(0, 0), (1, 4711), (2, 0), (3, 0)]);
+    assert_eq!(pids(vec![Info::new(keys::QUERY_LOCAL_ONLY, Value::Bool(true))]), [(0, 0), (1, 4711)]);
 }
