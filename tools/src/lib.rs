@@ -1,9 +1,10 @@
 //! Command-line tools of the PMIx library.
 //!
 //! * [`run`]: `pmixrun` starts the ranks of a job on one node and hosts their server, for use without a resource manager.
-//! * `pmixctl` (`src/bin/pmixctl.rs`) prints segments and directories of a namespace with [`pmix_dstore::segment`]; and makes and
-//!   checks the link to the stock library that PRRTE's daemons need ([`prrte`]).
+//! * [`ctl`]: `pmixctl` asks servers and shows their jobs, prints segments and directories of a namespace; and makes and checks the link
+//!   to the stock library that PRRTE's daemons need ([`prrte`]).
 
+pub mod ctl;
 pub mod prrte;
 pub mod run;
 

@@ -71,6 +71,18 @@ impl Names {
     }
 }
 
+/// Whether a PMIx library is this project's; else it is a stock one.
+///
+/// # Errors
+/// Why it is no PMIx library.
+pub fn is_ours(library: &Path) -> Result<bool, String> {
+    let names = Names::read(library)?;
+    if names.exported.contains(MARK) || names.libraries.iter().any(|library| library == OURS) {
+        return Ok(true);
+    }
+    Names::of_stock(library).map(|_| false)
+}
+
 /// The stock library in one of these directories, past whatever switch leads its usual name to this project's library: then it
 /// has the name of its release, or that which dpkg-divert gave it.
 ///

@@ -1,0 +1,67 @@
+//! `pmixctl ps`: the ranks of jobs.
+
+use pmix_dstore::model::{ProcInfo, Status};
+use serde_json::json;
+
+use super::Answer;
+use super::args::Server;
+use super::connection::Connection;
+use super::table::Table;
+use super::value::{escaped, of_process, state};
+
+/// Lists the ranks of a job, or of all that the server knows.
+pub fn ps(server: &Server, nspace: Option<&str>, json: bool) -> Result<Answer, String> {
+    let connection = Connection::open(server)?;
+    let names = match nspace {
+        Some(name) => vec![name.to_owned()],
+        None => connection.namespaces().map_err(|status| format!("the server does not list its jobs: {status}"))?,
+    };
+    let host = connection.client().hostname();
+    let mut procs = Vec::new();
+    for name in &names {
+        match connection.processes(name) {
+            Ok(found) => procs.extend(found),
+            // A job that has ended meanwhile, or one that the server knows by name only.
+            Err(Status::ERR_NOT_FOUND) if nspace.is_none() => {}
+            Err(status) => return Err(format!("job {name}: {status}")),
+        }
+    }
+    connection.close();
+    let is_empty = procs.is_empty();
+    let text = if json { as_json(&procs, &host) } else { as_table(&procs, &host) };
+    Ok(Answer { text, is_good: !is_empty })
+}
+
+fn as_table(procs: &[ProcInfo], host: &str) -> String {
+    let mut table = Table::new(&["JOB", ">RANK", "NODE", ">PID", "STATE", ">MEMORY", "PROGRAM"]);
+    for proc in procs {
+        let text = |text: &Option<std::ffi::CString>| {
+            text.as_ref().map_or_else(String::new, |text| escaped(&text.to_string_lossy()))
+        };
+        let memory = memory_of(proc, host).map_or_else(String::new, |kib| format!("{:.1} MiB", kib as f64 / 1024.0));
+        let pid = if proc.pid > 0 { proc.pid.to_string() } else { String::new() };
+        let nspace = escaped(&proc.proc.nspace.to_string());
+        let rank = proc.proc.rank.to_string();
+        table.row([nspace, rank, text(&proc.hostname), pid, state(proc.state), memory, text(&proc.executable)]);
+    }
+    if table.len() == 0 { "no ranks\n".to_owned() } else { table.text() }
+}
+
+fn as_json(procs: &[ProcInfo], host: &str) -> String {
+    let one = |proc: &ProcInfo| {
+        let mut fields = of_process(proc);
+        fields["memory_kib"] = memory_of(proc, host).into();
+        fields
+    };
+    format!("{:#}\n", json!({ "ranks": procs.iter().map(one).collect::<Vec<_>>() }))
+}
+
+/// The memory of a process of this host that is in RAM, in KiB, shared pages included; `None` where it cannot be read.
+fn memory_of(proc: &ProcInfo, host: &str) -> Option<u64> {
+    if proc.pid <= 0 || proc.hostname.as_ref()?.to_bytes() != host.as_bytes() {
+        return None;
+    }
+    let status = std::fs::read_to_string(format!("/proc/{}/status", proc.pid)).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().trim_end_matches("kB").trim().parse().ok()
+}

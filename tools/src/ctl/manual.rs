@@ -1,0 +1,43 @@
+//! Man pages and completions, from the definition of the command line.
+
+use std::fs;
+use std::path::Path;
+
+use clap::{Command, CommandFactory};
+use clap_complete::Shell;
+
+use super::args::Arguments;
+
+/// The completions of a shell.
+pub fn completions(shell: Shell) -> String {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "pmixctl", &mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Writes the man page of the program and one for each command. Returns their names, a line each.
+///
+/// # Errors
+/// The file that cannot be written, and why.
+pub fn write(directory: &Path) -> Result<String, String> {
+    let mut command = Arguments::command();
+    command.build();
+    let mut names = String::new();
+    write_page(directory, command.clone(), "pmixctl", &mut names)?;
+    for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+        let name = format!("pmixctl-{}", sub.get_name());
+        write_page(directory, sub.clone(), &name, &mut names)?;
+    }
+    Ok(names)
+}
+
+fn write_page(directory: &Path, command: Command, name: &str, names: &mut String) -> Result<(), String> {
+    let file = directory.join(format!("{name}.1"));
+    let said = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+    let mut text = Vec::new();
+    let page = clap_mangen::Man::new(command.name(name.to_owned()).version(env!("CARGO_PKG_VERSION")));
+    page.render(&mut text).map_err(|error| said(&error))?;
+    fs::create_dir_all(directory).and_then(|()| fs::write(&file, text)).map_err(|error| said(&error))?;
+    *names += &format!("{name}.1\n");
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! `pmixctl`: servers, their jobs and the files of the library, for people and scripts.
+//!
+//! Each command returns an [`Answer`], which `pmixctl` prints. What can go wrong is said in words, with what to do next.
+
+pub mod args;
+mod connection;
+mod control;
+mod data;
+mod events;
+mod here;
+mod info;
+mod inspect;
+mod jobs;
+mod links;
+mod manual;
+mod table;
+mod value;
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use pmix_dstore::segment::{InspectOptions, layout_text};
+
+use self::args::{Arguments, Command};
+use self::control::{Action, control, signal};
+use crate::prrte::{self, Check};
+
+pub use self::links::words_of;
+
+/// What a command prints, and whether all is well.
+struct Answer {
+    text: String,
+    is_good: bool,
+}
+
+impl Answer {
+    fn good(text: String) -> Answer {
+        Answer { text, is_good: true }
+    }
+}
+
+/// Runs a command; returns the exit status.
+pub fn run(arguments: &Arguments) -> u8 {
+    match answer(&arguments.command) {
+        Ok(Answer { text, is_good }) => u8::from(!(print(&text) && is_good)),
+        Err(reason) => {
+            complain(&reason);
+            1
+        }
+    }
+}
+
+fn answer(command: &Command) -> Result<Answer, String> {
+    match command {
+        Command::Ps { server, nspace, json } => jobs::ps(server, nspace.as_deref(), *json),
+        Command::Query { server, keys, qualifiers, json } => data::query(server, keys, qualifiers, *json),
+        Command::Get { server, nspace, rank, key, json } => data::get(server, nspace, rank, key.as_deref(), *json),
+        Command::Lookup { server, keys, wait, json } => data::lookup(server, keys, *wait, *json),
+        Command::Events { server, codes, follow, json } => events::events(server, codes, *follow, *json),
+        Command::Notify { server, code, range, to, infos } => events::notify(server, code, *range, to, infos),
+        Command::Kill(target) => control(Action::Kill, target),
+        Command::Signal { signal: word, target } => control(Action::Signal(signal(word)?), target),
+        Command::Pause(target) => control(Action::Pause, target),
+        Command::Resume(target) => control(Action::Resume, target),
+        Command::Attrs { server, functions, json } => data::attrs(server, functions, *json),
+        Command::Info { json } => Ok(info::info(*json)),
+        Command::Inspect { json, rows, all, paths } => {
+            let rows = InspectOptions { rows_max: *rows, ..InspectOptions::default() };
+            let options = if *all { InspectOptions { rows_max: u32::MAX, bytes_max: usize::MAX } } else { rows };
+            Ok(inspect::inspect(paths, *json, &options))
+        }
+        Command::Layout => Ok(Answer::good(layout_text())),
+        Command::Prrte { json, directory, link, stock, files } => {
+            let directory = directory.clone().map_or_else(installed, Ok)?;
+            if *link { link_stock(&directory, stock.as_deref()) } else { Ok(check_prrte(files, &directory, *json)) }
+        }
+        Command::Server => Ok(here::server()),
+        Command::Completions { shell } => Ok(Answer::good(manual::completions(*shell))),
+        Command::Man { directory } => manual::write(directory).map(Answer::good),
+    }
+}
+
+/// The directory for PRRTE of the installation that this program is of.
+fn installed() -> Result<PathBuf, String> {
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let prefix =
+        own.parent().and_then(Path::parent).ok_or("this program is in no prefix: --directory names the directory")?;
+    Ok(prefix.join("lib/prrte"))
+}
+
+fn check_prrte(files: &[PathBuf], directory: &Path, json: bool) -> Answer {
+    let files = if files.is_empty() { prrte::libraries_of_prrte() } else { files.to_vec() };
+    let check = Check::of(directory, &files);
+    let text = if json { format!("{:#}\n", check.json()) } else { check.text() };
+    Answer { text, is_good: check.is_good() }
+}
+
+fn link_stock(directory: &Path, stock: Option<&Path>) -> Result<Answer, String> {
+    let directory_name = directory.display();
+    match prrte::link_stock(directory, stock) {
+        Ok(stock) => Ok(Answer::good(format!("{directory_name}: leads to {}\n", stock.display()))),
+        Err(reason) => {
+            Err(format!("{reason}; later: pmixctl prrte --link --directory {directory_name} [--stock FILE]"))
+        }
+    }
+}
+
+/// Writes to standard output. Does not panic if the reader has closed it, and returns whether it has not.
+fn print(text: &str) -> bool {
+    io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush()).is_ok()
+}
+
+/// Prints a message to the user. A closed stderr is ignored.
+fn complain(message: &str) {
+    let _ = writeln!(io::stderr(), "pmixctl: {message}");
+}
