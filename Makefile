@@ -28,7 +28,7 @@
 #   make loom                 the publication protocol in every order of the memory model
 #   make keys                 each key of docs/coverage.md taken out of the library: its tests must fail
 #   make asan tsan valgrind miri   the tests under checkers of memory and threads; asan, tsan and miri want nightly Rust
-#   make install PREFIX=DIR   lib/, include/, bin/
+#   make install PREFIX=DIR   lib/, include/, bin/, man pages, completions, and the names of the stock tools in libexec/pmix-dstore/bin
 #   make deps                 installs missing Debian packages, or names them
 #   make clean
 
@@ -189,6 +189,13 @@ install: build
 	ffi/facade.sh $(root)/lib/prrte/libpmix.so.2
 	ln -sfn ../libpmix.so.2 $(root)/lib/prrte/libpmix-dstore.so
 	strip --strip-debug $(root)/lib/libpmix.so.2 $(root)/bin/pmixrun $(root)/bin/pmixctl
+	$(root)/bin/pmixctl man $(root)/share/man/man1 >/dev/null
+	install -d $(addprefix $(root)/share/,bash-completion/completions zsh/site-functions fish/vendor_completions.d)
+	$(root)/bin/pmixctl completions bash > $(root)/share/bash-completion/completions/pmixctl
+	$(root)/bin/pmixctl completions zsh > $(root)/share/zsh/site-functions/_pmixctl
+	$(root)/bin/pmixctl completions fish > $(root)/share/fish/vendor_completions.d/pmixctl.fish
+	install -d $(root)/libexec/pmix-dstore/bin
+	for name in $$($(root)/bin/pmixctl links); do ln -sfn ../../../bin/pmixctl $(root)/libexec/pmix-dstore/bin/$$name; done
 	$(root)/bin/pmixctl prrte --link || true
 
 # What is needed to build, to run MPI programs, for the tests, and for those of test-apps; each list holds the one before.

@@ -19,6 +19,46 @@ fn names(directory: &Path) -> BTreeSet<String> {
     entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
 }
 
+/// The man pages can be shown, bash completes commands and options, and the stock tools' names lead to `pmixctl`.
+fn tools_are_documented_and_completed(prefix: &Path) {
+    let pages = names(&prefix.join("share/man/man1"));
+    for page in ["pmixctl.1", "pmixctl-ps.1", "pmixctl-inspect.1"] {
+        assert!(pages.contains(page), "{pages:?}");
+        let page = prefix.join("share/man/man1").join(page);
+        // A warning of the formatter would be on standard error.
+        let shown = Command::new("man")
+            .env("MANPAGER", "cat")
+            .env("LC_ALL", "C")
+            .args(["--warnings", "-l"])
+            .arg(&page)
+            .output();
+        let shown = shown.expect("the package man-db");
+        let text = String::from_utf8_lossy(&shown.stdout);
+        assert!(text.contains("SYNOPSIS") && shown.stderr.is_empty(), "{}: {shown:?}", page.display());
+    }
+    let complete = |words: &str| {
+        let script = format!(
+            "source {}; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
+             _pmixctl pmixctl \"${{COMP_WORDS[-1]}}\" \"${{COMP_WORDS[-2]}}\"; echo ${{COMPREPLY[@]}}",
+            prefix.join("share/bash-completion/completions/pmixctl").display()
+        );
+        said(Command::new("bash").args(["--norc", "-c"]).arg(script)).trim().to_owned()
+    };
+    assert_eq!(complete("pmixctl insp"), "inspect");
+    assert!(
+        complete("pmixctl inspect --").split(' ').any(|word| word == "--rows"),
+        "{}",
+        complete("pmixctl inspect --")
+    );
+    for shell in ["zsh/site-functions/_pmixctl", "fish/vendor_completions.d/pmixctl.fish"] {
+        assert!(fs::read_to_string(prefix.join("share").join(shell)).expect("a file").contains("inspect"));
+    }
+    let links = names(&prefix.join("libexec/pmix-dstore/bin"));
+    assert_eq!(links, ["pattrs", "pevent", "plookup", "pmix_info", "pps", "pquery"].map(str::to_owned).into());
+    let info = said(&mut Command::new(prefix.join("libexec/pmix-dstore/bin/pmix_info")));
+    assert!(info.starts_with("pmix-dstore "), "{info}");
+}
+
 #[test]
 fn a_program_finds_the_installed_library_by_pkg_config() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -43,6 +83,8 @@ fn a_program_finds_the_installed_library_by_pkg_config() {
     assert_eq!(facade.join("libpmix-stock.so").canonicalize().expect("a file"), stock);
     let checked = said(Command::new(prefix.join("bin/pmixctl")).arg("prrte").arg(&stock));
     assert!(checked.contains(&format!("good: LD_LIBRARY_PATH={} gives both", facade.display())), "{checked}");
+
+    tools_are_documented_and_completed(&prefix);
 
     let pkg_config = |question: &[&str]| {
         let mut command = Command::new("pkg-config");

@@ -188,6 +188,8 @@ pub enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Print the names of the stock library's tools that this program answers to, when it is linked under them
+    Links,
     /// Write the man pages into a directory
     Man {
         /// The directory

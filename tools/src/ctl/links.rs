@@ -13,6 +13,11 @@ const LINKS: [(&str, &str); 6] = [
     ("pmix_info", "info"),
 ];
 
+/// The names, a line each.
+pub fn names() -> String {
+    LINKS.iter().flat_map(|(name, _)| [name, "\n"]).collect()
+}
+
 /// The words of a command line, in which the program's name, if it is that of a link, is followed by the command that it stands for.
 pub fn words_of(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut words: Vec<OsString> = words.into_iter().collect();

@@ -76,6 +76,7 @@ fn answer(command: &Command) -> Result<Answer, String> {
         }
         Command::Server => Ok(here::server()),
         Command::Completions { shell } => Ok(Answer::good(manual::completions(*shell))),
+        Command::Links => Ok(Answer::good(links::names())),
         Command::Man { directory } => manual::write(directory).map(Answer::good),
     }
 }
