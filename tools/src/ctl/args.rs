@@ -59,6 +59,9 @@ pub enum Command {
         rank: String,
         /// The attribute or key; without it all values
         key: Option<String>,
+        /// Wait for a rank that has not published yet, at most so many seconds
+        #[arg(long, value_name = "SECONDS")]
+        wait: Option<u32>,
         /// Print JSON
         #[arg(long)]
         json: bool,

@@ -27,12 +27,21 @@ pub fn query(server: &Server, words: &[String], with: &[String], json: bool) -> 
     }
 }
 
-/// Reads a value, or all of a process.
-pub fn get(server: &Server, job: &str, rank: &str, word: Option<&str>, json: bool) -> Result<Answer, String> {
+/// Reads a value, or all of a process: of a namespace and a rank the one with a key. A server answers at once, or waits so many seconds
+/// for a rank that has not committed.
+pub fn get(
+    server: &Server,
+    (job, rank, word): (&str, &str, Option<&str>),
+    wait: Option<u32>,
+    json: bool,
+) -> Result<Answer, String> {
     let proc = Proc::new(nspace(job)?, connection::rank(rank)?);
     let wanted = word.map(key).transpose()?;
     let connection = Connection::open(server)?;
-    let limit = [connection.limit()];
+    let limit = [match wait {
+        None => Info::new(keys::IMMEDIATE, Value::Bool(true)),
+        Some(seconds) => Info::new(keys::TIMEOUT, Value::Int(i32::try_from(seconds).unwrap_or(i32::MAX))),
+    }];
     let found = match &wanted {
         Some(key) => connection.client().get_value(&proc, &key.to_string(), &limit),
         None => connection.client().get(&all_of(&proc, &limit), |value| value.to_value()).and_then(|value| value),

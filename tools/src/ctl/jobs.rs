@@ -42,7 +42,7 @@ fn as_table(procs: &[ProcInfo], host: &str) -> String {
         let pid = if proc.pid > 0 { proc.pid.to_string() } else { String::new() };
         let nspace = escaped(&proc.proc.nspace.to_string());
         let rank = proc.proc.rank.to_string();
-        table.row([nspace, rank, text(&proc.hostname), pid, state(proc.state), memory, text(&proc.executable)]);
+        table.row([nspace, rank, text(&proc.hostname), pid, state_of(proc, host), memory, text(&proc.executable)]);
     }
     if table.len() == 0 { "no ranks\n".to_owned() } else { table.text() }
 }
@@ -51,17 +51,30 @@ fn as_json(procs: &[ProcInfo], host: &str) -> String {
     let one = |proc: &ProcInfo| {
         let mut fields = of_process(proc);
         fields["memory_kib"] = memory_of(proc, host).into();
+        fields["state"] = state_of(proc, host).into();
         fields
     };
     format!("{:#}\n", json!({ "ranks": procs.iter().map(one).collect::<Vec<_>>() }))
 }
 
+/// The state as the server has it; `stopped` where the process is of this host and the kernel says so, for which PMIx has no state.
+fn state_of(proc: &ProcInfo, host: &str) -> String {
+    match of_kernel(proc, host, "State:") {
+        Some(word) if word.starts_with('T') => "stopped".to_owned(),
+        _ => state(proc.state),
+    }
+}
+
 /// The memory of a process of this host that is in RAM, in KiB, shared pages included; `None` where it cannot be read.
 fn memory_of(proc: &ProcInfo, host: &str) -> Option<u64> {
+    of_kernel(proc, host, "VmRSS:")?.trim_end_matches("kB").trim().parse().ok()
+}
+
+/// What the kernel says of a process of this host.
+fn of_kernel(proc: &ProcInfo, host: &str, name: &str) -> Option<String> {
     if proc.pid <= 0 || proc.hostname.as_ref()?.to_bytes() != host.as_bytes() {
         return None;
     }
     let status = std::fs::read_to_string(format!("/proc/{}/status", proc.pid)).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    line.trim().trim_end_matches("kB").trim().parse().ok()
+    status.lines().find_map(|line| line.strip_prefix(name)).map(|rest| rest.trim().to_owned())
 }

@@ -54,7 +54,9 @@ fn answer(command: &Command) -> Result<Answer, String> {
     match command {
         Command::Ps { server, nspace, json } => jobs::ps(server, nspace.as_deref(), *json),
         Command::Query { server, keys, qualifiers, json } => data::query(server, keys, qualifiers, *json),
-        Command::Get { server, nspace, rank, key, json } => data::get(server, nspace, rank, key.as_deref(), *json),
+        Command::Get { server, nspace, rank, key, wait, json } => {
+            data::get(server, (nspace, rank, key.as_deref()), *wait, *json)
+        }
         Command::Lookup { server, keys, wait, json } => data::lookup(server, keys, *wait, *json),
         Command::Events { server, codes, follow, json } => events::events(server, codes, *follow, *json),
         Command::Notify { server, code, range, to, infos } => events::notify(server, code, *range, to, infos),
