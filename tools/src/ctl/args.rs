@@ -33,6 +33,21 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// List the servers that tools of this user could reach on this node, and files that lead to none
+    Servers {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Look for what is wrong with jobs on this node, and say what to do
+    Doctor {
+        /// The server to ask
+        #[command(flatten)]
+        server: Server,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Ask a server for keys of PMIx_Query_info, such as PMIX_QUERY_NAMESPACES
     Query {
         /// The server to ask

@@ -6,6 +6,7 @@ pub mod args;
 mod connection;
 mod control;
 mod data;
+mod doctor;
 mod events;
 mod here;
 mod info;
@@ -13,6 +14,7 @@ mod inspect;
 mod jobs;
 mod links;
 mod manual;
+mod servers;
 mod table;
 mod value;
 
@@ -53,6 +55,8 @@ pub fn run(arguments: &Arguments) -> u8 {
 fn answer(command: &Command) -> Result<Answer, String> {
     match command {
         Command::Ps { server, nspace, json } => jobs::ps(server, nspace.as_deref(), *json),
+        Command::Servers { json } => servers::servers(*json),
+        Command::Doctor { server, json } => doctor::doctor(server, *json),
         Command::Query { server, keys, qualifiers, json } => data::query(server, keys, qualifiers, *json),
         Command::Get { server, nspace, rank, key, wait, json } => {
             data::get(server, (nspace, rank, key.as_deref()), *wait, *json)
