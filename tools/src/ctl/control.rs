@@ -2,7 +2,7 @@
 
 use pmix_dstore::model::{Info, Proc, Rank, Value, keys};
 
-use super::Answer;
+use super::Printout;
 use super::args::Target;
 use super::connection::{Connection, nspace};
 
@@ -45,7 +45,7 @@ pub fn signal(word: &str) -> Result<i32, String> {
 }
 
 /// Asks the host.
-pub fn control(action: Action, target: &Target) -> Result<Answer, String> {
+pub fn control(action: Action, target: &Target) -> Result<Printout, String> {
     let job = nspace(&target.nspace)?;
     let ranks =
         if target.ranks.is_empty() { vec![Rank::WILDCARD] } else { target.ranks.iter().copied().map(Rank).collect() };
@@ -54,7 +54,7 @@ pub fn control(action: Action, target: &Target) -> Result<Answer, String> {
     let answer = connection.client().job_control(procs, vec![action.info(), connection.limit()]).wait();
     connection.close();
     match answer {
-        Ok(_) => Ok(Answer::good(String::new())),
+        Ok(_) => Ok(Printout::good(String::new())),
         Err(status) => Err(format!("job {}: the host answers {status}", target.nspace)),
     }
 }

@@ -5,14 +5,14 @@ use std::ffi::CString;
 use pmix_dstore::model::{Info, InfoFlags, Proc, Regattr, Status, Value, keys};
 use serde_json::{Map, json};
 
-use super::Answer;
+use super::Printout;
 use super::args::Server;
 use super::connection::{self, Connection, key, nspace, qualifiers};
 use super::table::Table;
 use super::value::{self, escaped, name_of};
 
 /// Asks for keys of `PMIx_Query_info`.
-pub fn query(server: &Server, words: &[String], with: &[String], json: bool) -> Result<Answer, String> {
+pub fn query(server: &Server, words: &[String], with: &[String], json: bool) -> Result<Printout, String> {
     let qualifier = |info: Info| Info { flags: InfoFlags::QUALIFIER, ..info };
     let qualifiers: Vec<Info> = qualifiers(with)?.into_iter().map(qualifier).collect();
     let keys = words.iter().map(|word| key(word)).collect::<Result<Vec<_>, _>>()?;
@@ -34,7 +34,7 @@ pub fn get(
     (job, rank, word): (&str, &str, Option<&str>),
     wait: Option<u32>,
     json: bool,
-) -> Result<Answer, String> {
+) -> Result<Printout, String> {
     let proc = Proc::new(nspace(job)?, connection::rank(rank)?);
     let wanted = word.map(key).transpose()?;
     let connection = Connection::open(server)?;
@@ -58,8 +58,8 @@ pub fn get(
                 .collect();
             Ok(of_infos(&infos, json))
         }
-        (_, value) if json => Ok(Answer::good(format!("{:#}\n", value::json(&value)))),
-        (_, value) => Ok(Answer::good(format!("{}\n", value::text(&value)))),
+        (_, value) if json => Ok(Printout::good(format!("{:#}\n", value::json(&value)))),
+        (_, value) => Ok(Printout::good(format!("{}\n", value::text(&value)))),
     }
 }
 
@@ -68,7 +68,7 @@ fn all_of<'a>(proc: &'a Proc, directives: &'a [Info]) -> pmix_client::GetRequest
 }
 
 /// Reads what has been published.
-pub fn lookup(server: &Server, words: &[String], wait: Option<u32>, json: bool) -> Result<Answer, String> {
+pub fn lookup(server: &Server, words: &[String], wait: Option<u32>, json: bool) -> Result<Printout, String> {
     let keys = words.iter().map(|word| CString::new(word.as_str()).map_err(|_| format!("key {word}: a NUL inside")));
     let keys = keys.collect::<Result<Vec<_>, _>>()?;
     let connection = Connection::open(server)?;
@@ -89,17 +89,17 @@ pub fn lookup(server: &Server, words: &[String], wait: Option<u32>, json: bool) 
                     "value": value::json(&data.value) })
         };
         let list: Vec<_> = found.iter().map(one).collect();
-        return Ok(Answer { text: format!("{:#}\n", json!({ "published": list })), is_good });
+        return Ok(Printout { text: format!("{:#}\n", json!({ "published": list })), is_good });
     }
     let mut table = Table::new(&["KEY", "PUBLISHED BY", "VALUE"]);
     for data in &found {
         table.row([escaped(&data.key.to_string()), escaped(&data.proc.to_string()), value::text(&data.value)]);
     }
-    Ok(Answer { text: table.text(), is_good })
+    Ok(Printout { text: table.text(), is_good })
 }
 
 /// Lists supported attributes by function: of a server and its host, or of this library.
-pub fn attrs(server: &Server, functions: &[String], json: bool) -> Result<Answer, String> {
+pub fn attrs(server: &Server, functions: &[String], json: bool) -> Result<Printout, String> {
     let list = if functions.is_empty() { "all".to_owned() } else { functions.join(",") };
     let asked = |role| Info { flags: InfoFlags::QUALIFIER, ..Info::new(role, Value::string(&list)) };
     let connection = Connection::open(server)?;
@@ -120,7 +120,7 @@ pub fn attrs(server: &Server, functions: &[String], json: bool) -> Result<Answer
         table.row([role.to_owned(), escaped(&function), escaped(&name), ty.to_string()]);
         rows.push(json!({ "of": role, "function": function, "attribute": name, "type": ty.to_string() }));
     }
-    Ok(Answer::good(if json { format!("{:#}\n", json!({ "attributes": rows })) } else { table.text() }))
+    Ok(Printout::good(if json { format!("{:#}\n", json!({ "attributes": rows })) } else { table.text() }))
 }
 
 /// The parties that support attributes, with the key by which a query names each.
@@ -146,13 +146,13 @@ fn attributes_of<'a>(role: &'static str, list: &'a Value) -> Vec<(&'static str, 
 }
 
 /// Infos as a table of names and values, or as JSON by name.
-fn of_infos(infos: &[Info], json: bool) -> Answer {
+fn of_infos(infos: &[Info], json: bool) -> Printout {
     if json {
         let mut fields = Map::new();
         for info in infos {
             fields.insert(name_of(&info.key), value::json(&info.value));
         }
-        return Answer::good(format!("{:#}\n", serde_json::Value::from(fields)));
+        return Printout::good(format!("{:#}\n", serde_json::Value::from(fields)));
     }
     let mut table = Table::new(&["NAME", "VALUE"]);
     for info in infos {
@@ -166,5 +166,5 @@ fn of_infos(infos: &[Info], json: bool) -> Answer {
             other => table.row([escaped(&name_of(&info.key)), value::text(other)]),
         }
     }
-    Answer::good(table.text())
+    Printout::good(table.text())
 }

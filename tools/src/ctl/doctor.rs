@@ -10,7 +10,7 @@ use nix::sys::statvfs::statvfs;
 use pmix_dstore::model::ProcInfo;
 use serde_json::json;
 
-use super::Answer;
+use super::Printout;
 use super::args::Server;
 use super::connection::Connection;
 use super::servers;
@@ -33,7 +33,7 @@ struct Finding {
 }
 
 /// Looks for troubles.
-pub fn doctor(server: &Server, json: bool) -> Result<Answer, String> {
+pub fn doctor(server: &Server, json: bool) -> Result<Printout, String> {
     let mut findings = of_files()?;
     let mut seen = String::new();
     match Connection::open(server) {
@@ -57,7 +57,7 @@ pub fn doctor(server: &Server, json: bool) -> Result<Answer, String> {
     }
     let is_good = findings.is_empty();
     let text = if json { as_json(&findings) } else { seen + &as_text(&findings) };
-    Ok(Answer { text, is_good })
+    Ok(Printout { text, is_good })
 }
 
 fn as_text(findings: &[Finding]) -> String {

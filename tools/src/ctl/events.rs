@@ -9,13 +9,13 @@ use pmix_client::{Event, EventDone, HandlerId};
 use pmix_dstore::model::{DataArray, DataType, Info, Status, Value, keys};
 use serde_json::{Map, json};
 
-use super::Answer;
+use super::Printout;
 use super::args::{Range, Server};
 use super::connection::{Connection, process};
 use super::value::{self, escaped, name_of};
 
 /// Prints events, the first or all until the server is lost.
-pub fn events(server: &Server, words: &[String], follow: bool, json: bool) -> Result<Answer, String> {
+pub fn events(server: &Server, words: &[String], follow: bool, json: bool) -> Result<Printout, String> {
     let codes = words.iter().map(|word| code(word)).collect::<Result<Vec<_>, _>>()?;
     let connection = Connection::open(server)?;
     let (sender, events) = unbounded();
@@ -39,11 +39,11 @@ pub fn events(server: &Server, words: &[String], follow: bool, json: bool) -> Re
         }
     }
     connection.close();
-    Ok(Answer::good(String::new()))
+    Ok(Printout::good(String::new()))
 }
 
 /// Sends an event.
-pub fn notify(server: &Server, word: &str, range: Range, to: &[String], infos: &[String]) -> Result<Answer, String> {
+pub fn notify(server: &Server, word: &str, range: Range, to: &[String], infos: &[String]) -> Result<Printout, String> {
     let status = code(word)?;
     let mut infos = infos.iter().map(|text| value::info_of(text)).collect::<Result<Vec<_>, _>>()?;
     let procs = to.iter().map(|text| process(text).map(Value::Proc)).collect::<Result<Vec<_>, _>>()?;
@@ -63,7 +63,7 @@ pub fn notify(server: &Server, word: &str, range: Range, to: &[String], infos: &
     let me = connection.client().me().clone();
     let sent = connection.client().notify_event(status, me, range, infos).wait();
     connection.close();
-    sent.map(|()| Answer::good(String::new())).map_err(|error| format!("{status} was not sent: {error}"))
+    sent.map(|()| Printout::good(String::new())).map_err(|error| format!("{status} was not sent: {error}"))
 }
 
 /// A status by its name or number.

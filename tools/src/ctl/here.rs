@@ -2,11 +2,11 @@
 
 use pmix_client::env::{SERVER_VARIABLE, URI_VARIABLES};
 
-use super::Answer;
+use super::Printout;
 
 /// Says by the environment of this rank which library its server is. Servers of this one set `SERVER_VARIABLE` to their address; it
 /// may also come from a job around this one, whose server has another. Older ones are known by their store only.
-pub fn server() -> Answer {
+pub fn server() -> Printout {
     let host = nix::unistd::gethostname().unwrap_or_default();
     let stores = std::env::var("PMIX_GDS_MODULE").unwrap_or_default();
     let has_server = std::env::var_os("PMIX_RANK").is_some();
@@ -19,5 +19,5 @@ pub fn server() -> Answer {
         (true, true) => ("this library", true),
         (true, false) => ("the stock library", false),
     };
-    Answer { text: format!("{}: {library}\n", host.display()), is_good }
+    Printout { text: format!("{}: {library}\n", host.display()), is_good }
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 use pmix_dstore::segment::FORMAT_VERSION;
 use serde_json::json;
 
-use super::Answer;
+use super::Printout;
 use super::table::Table;
 use crate::prrte;
 
@@ -24,7 +24,7 @@ struct Found {
 }
 
 /// Describes the installation.
-pub fn info(json: bool) -> Answer {
+pub fn info(json: bool) -> Printout {
     let own = std::env::current_exe().unwrap_or_default();
     let prefix = own.parent().and_then(Path::parent).unwrap_or(Path::new("/")).to_owned();
     let installed = prefix.join("lib").join(LIBRARY);
@@ -40,7 +40,7 @@ pub fn info(json: bool) -> Answer {
             "would_load": libraries.iter().map(one).collect::<Vec<_>>(),
             "settings": settings,
         });
-        return Answer::good(format!("{value:#}\n"));
+        return Printout::good(format!("{value:#}\n"));
     }
     let mut text = format!("pmix-dstore {}, segment format {FORMAT_VERSION}\n", env!("CARGO_PKG_VERSION"));
     text += &format!("program  {}\n", own.display());
@@ -60,7 +60,7 @@ pub fn info(json: bool) -> Answer {
         text += &format!("{name}={}{}\n", super::value::escaped(value), remark(name));
     }
     text += if settings.is_empty() { "none\n" } else { "" };
-    Answer::good(text)
+    Printout::good(text)
 }
 
 fn word(is_ours: &Result<bool, String>) -> String {

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use pmix_dstore::segment::{InspectOptions, Report, inspect_directory, inspect_segment};
 
-use super::Answer;
+use super::Printout;
 
 /// Prints files and directories.
-pub fn inspect(paths: &[PathBuf], json: bool, options: &InspectOptions) -> Answer {
-    let mut answer = Answer::good(String::new());
+pub fn inspect(paths: &[PathBuf], json: bool, options: &InspectOptions) -> Printout {
+    let mut answer = Printout::good(String::new());
     for path in paths {
         match report_of(path, options) {
             Ok(report) => {

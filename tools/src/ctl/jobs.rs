@@ -3,14 +3,14 @@
 use pmix_dstore::model::{ProcInfo, Status};
 use serde_json::json;
 
-use super::Answer;
+use super::Printout;
 use super::args::Server;
 use super::connection::Connection;
 use super::table::Table;
 use super::value::{escaped, of_process, state};
 
 /// Lists the ranks of a job, or of all that the server knows.
-pub fn ps(server: &Server, nspace: Option<&str>, json: bool) -> Result<Answer, String> {
+pub fn ps(server: &Server, nspace: Option<&str>, json: bool) -> Result<Printout, String> {
     let connection = Connection::open(server)?;
     let names = match nspace {
         Some(name) => vec![name.to_owned()],
@@ -29,7 +29,7 @@ pub fn ps(server: &Server, nspace: Option<&str>, json: bool) -> Result<Answer, S
     connection.close();
     let is_empty = procs.is_empty();
     let text = if json { as_json(&procs, &host) } else { as_table(&procs, &host) };
-    Ok(Answer { text, is_good: !is_empty })
+    Ok(Printout { text, is_good: !is_empty })
 }
 
 fn as_table(procs: &[ProcInfo], host: &str) -> String {

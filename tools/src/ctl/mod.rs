@@ -1,6 +1,6 @@
 //! `pmixctl`: servers, their jobs and the files of the library, for people and scripts.
 //!
-//! Each command returns an [`Answer`], which `pmixctl` prints. What can go wrong is said in words, with what to do next.
+//! Each command returns a [`Printout`], which `pmixctl` prints. What can go wrong is said in words, with what to do next.
 
 pub mod args;
 mod connection;
@@ -30,21 +30,21 @@ use crate::prrte::{self, Check};
 pub use self::links::words_of;
 
 /// What a command prints, and whether all is well.
-struct Answer {
+struct Printout {
     text: String,
     is_good: bool,
 }
 
-impl Answer {
-    fn good(text: String) -> Answer {
-        Answer { text, is_good: true }
+impl Printout {
+    fn good(text: String) -> Printout {
+        Printout { text, is_good: true }
     }
 }
 
 /// Runs a command; returns the exit status.
 pub fn run(arguments: &Arguments) -> u8 {
     match answer(&arguments.command) {
-        Ok(Answer { text, is_good }) => u8::from(!(print(&text) && is_good)),
+        Ok(Printout { text, is_good }) => u8::from(!(print(&text) && is_good)),
         Err(reason) => {
             complain(&reason);
             1
@@ -52,7 +52,7 @@ pub fn run(arguments: &Arguments) -> u8 {
     }
 }
 
-fn answer(command: &Command) -> Result<Answer, String> {
+fn answer(command: &Command) -> Result<Printout, String> {
     match command {
         Command::Ps { server, nspace, json } => jobs::ps(server, nspace.as_deref(), *json),
         Command::Servers { json } => servers::servers(*json),
@@ -75,15 +75,15 @@ fn answer(command: &Command) -> Result<Answer, String> {
             let options = if *all { InspectOptions { rows_max: u32::MAX, bytes_max: usize::MAX } } else { rows };
             Ok(inspect::inspect(paths, *json, &options))
         }
-        Command::Layout => Ok(Answer::good(layout_text())),
+        Command::Layout => Ok(Printout::good(layout_text())),
         Command::Prrte { json, directory, link, stock, files } => {
             let directory = directory.clone().map_or_else(installed, Ok)?;
             if *link { link_stock(&directory, stock.as_deref()) } else { Ok(check_prrte(files, &directory, *json)) }
         }
         Command::Server => Ok(here::server()),
-        Command::Completions { shell } => Ok(Answer::good(manual::completions(*shell))),
-        Command::Links => Ok(Answer::good(links::names())),
-        Command::Man { directory } => manual::write(directory).map(Answer::good),
+        Command::Completions { shell } => Ok(Printout::good(manual::completions(*shell))),
+        Command::Links => Ok(Printout::good(links::names())),
+        Command::Man { directory } => manual::write(directory).map(Printout::good),
     }
 }
 
@@ -95,17 +95,17 @@ fn installed() -> Result<PathBuf, String> {
     Ok(prefix.join("lib/prrte"))
 }
 
-fn check_prrte(files: &[PathBuf], directory: &Path, json: bool) -> Answer {
+fn check_prrte(files: &[PathBuf], directory: &Path, json: bool) -> Printout {
     let files = if files.is_empty() { prrte::libraries_of_prrte() } else { files.to_vec() };
     let check = Check::of(directory, &files);
     let text = if json { format!("{:#}\n", check.json()) } else { check.text() };
-    Answer { text, is_good: check.is_good() }
+    Printout { text, is_good: check.is_good() }
 }
 
-fn link_stock(directory: &Path, stock: Option<&Path>) -> Result<Answer, String> {
+fn link_stock(directory: &Path, stock: Option<&Path>) -> Result<Printout, String> {
     let directory_name = directory.display();
     match prrte::link_stock(directory, stock) {
-        Ok(stock) => Ok(Answer::good(format!("{directory_name}: leads to {}\n", stock.display()))),
+        Ok(stock) => Ok(Printout::good(format!("{directory_name}: leads to {}\n", stock.display()))),
         Err(reason) => {
             Err(format!("{reason}; later: pmixctl prrte --link --directory {directory_name} [--stock FILE]"))
         }

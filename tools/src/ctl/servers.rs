@@ -7,7 +7,7 @@ use pmix_client::rendezvous::date;
 use pmix_client::tool::{self, FoundServer};
 use serde_json::json;
 
-use super::Answer;
+use super::Printout;
 use super::table::Table;
 use super::value::escaped;
 
@@ -21,12 +21,12 @@ pub fn found() -> Result<Vec<FoundServer>, String> {
 }
 
 /// Lists the servers, and the files that lead to none.
-pub fn servers(json: bool) -> Result<Answer, String> {
+pub fn servers(json: bool) -> Result<Printout, String> {
     let found = found()?;
     let is_good = found.iter().any(|server| server.unusable.is_none());
     if json {
         let list: Vec<_> = found.iter().map(as_json).collect();
-        return Ok(Answer { text: format!("{:#}\n", json!({ "servers": list })), is_good });
+        return Ok(Printout { text: format!("{:#}\n", json!({ "servers": list })), is_good });
     }
     let mut usable = Table::new(&["SERVER", ">PID", ">USER", "RELEASE", "STARTED (UTC)", "FOUND AS"]);
     let mut others = Table::new(&["FILE", "LEADS TO NO SERVER, SINCE"]);
@@ -43,7 +43,7 @@ pub fn servers(json: bool) -> Result<Answer, String> {
     if others.len() > 0 {
         text += &format!("\n{}", others.text());
     }
-    Ok(Answer { text, is_good })
+    Ok(Printout { text, is_good })
 }
 
 fn cells(server: &FoundServer) -> [String; 6] {
