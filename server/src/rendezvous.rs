@@ -13,6 +13,7 @@ use pmix_client::regular_file::{OnLink, read_regular};
 use pmix_client::rendezvous::{Contact, Point, date, proof_path};
 use pmix_client::socket_owner::{Owner, Refusal, SocketTable};
 use pmix_client::trusted::Trusted;
+use pmix_dstore::segment::check_length;
 
 use crate::config::{ANNOUNCED_VERSION, Config};
 use crate::env;
@@ -61,10 +62,16 @@ impl Rendezvous {
                 date(SystemTime::now())
             );
             let proof = config.tool_secret.as_ref().map(|secret| format!("{uri}\n{}\n", secret.text()));
+            let mut failed = Vec::new();
             for path in wanted.files.iter().chain(&paths) {
-                if let Err(why) = rendezvous.write_for_tools(path, &text, proof.as_deref(), &trusted) {
-                    log(format!("{}: {why}", path.display()));
+                if let Some(other) = living(path, &trusted) {
+                    log(format!("{}: it is that of process {other}, which lives; it stays", path.display()));
+                } else if let Err(error) = rendezvous.write_for_tools(path, &text, proof.as_deref()) {
+                    failed.push((path.as_path(), error));
                 }
+            }
+            if let Some(line) = failure(&failed) {
+                log(line);
             }
         }
         if let Some(target) = &wanted.report {
@@ -73,29 +80,18 @@ impl Rendezvous {
         Ok(rendezvous)
     }
 
-    /// Writes a file for tools, unless another running server has one there.
-    ///
-    /// # Errors
-    /// The reason why the file was not written, for the log.
-    fn write_for_tools(
-        &mut self,
-        path: &Path,
-        text: &str,
-        proof: Option<&str>,
-        trusted: &Trusted,
-    ) -> Result<(), String> {
-        if let Some(other) = living(path, trusted) {
-            return Err(format!("it is that of process {other}, which lives; it stays"));
-        }
+    /// Writes a file for tools, and the proof beside it.
+    fn write_for_tools(&mut self, path: &Path, text: &str, proof: Option<&str>) -> io::Result<()> {
         // First the proof, so that a reader of the rendezvous file finds it.
-        let proof = proof.map_or(Ok(()), |proof| self.write(&proof_path(path), proof, 0o600));
-        proof
-            .and_then(|()| self.write(path, text, 0o644))
-            .map_err(|error| format!("{error}; tools cannot find this server by it; remove it and restart the server"))
+        if let Some(proof) = proof {
+            self.write(&proof_path(path), proof, 0o600)?;
+        }
+        self.write(path, text, 0o644)
     }
 
     /// Writes a file under another name and renames it: no reader sees a part of it, an existing file is replaced, and no link is followed.
     fn write(&mut self, path: &Path, text: &str, mode: u32) -> io::Result<()> {
+        check_length(text.len() as u64)?;
         let directory = path.parent().unwrap_or(Path::new("."));
         self.make_directories(directory)?;
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
@@ -158,6 +154,17 @@ impl Drop for Rendezvous {
         // `remove_dir` fails for a directory with files of others; it stays.
         self.directories.iter().rev().for_each(|directory| drop(fs::remove_dir(directory)));
     }
+}
+
+/// One line about all files that could not be written: a full file system is the same cause for each.
+fn failure(failed: &[(&Path, io::Error)]) -> Option<String> {
+    let ((path, error), rest) = failed.split_first()?;
+    let (more, these) =
+        if rest.is_empty() { (String::new(), "this file") } else { (format!(" and {} more", rest.len()), "these files") };
+    Some(format!(
+        "{}{more}: {error}; tools cannot find this server by {these}; remove the cause and restart the server",
+        path.display()
+    ))
 }
 
 /// The process of a rendezvous file, if it is another process and still listens. A file of a user who is not trusted is ignored:

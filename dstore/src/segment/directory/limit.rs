@@ -10,7 +10,7 @@ use nix::sys::resource::{Resource, getrlimit};
 ///
 /// # Errors
 /// `EFBIG` if the length exceeds the limit.
-pub(crate) fn check_length(end: u64) -> io::Result<()> {
+pub fn check_length(end: u64) -> io::Result<()> {
     match getrlimit(Resource::RLIMIT_FSIZE) {
         Ok((soft, _)) if end > soft => Err(Errno::EFBIG.into()),
         _ => Ok(()),
