@@ -42,11 +42,12 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// Connects to our own server, over the socket in the namespace's directory. `None` if no process listens there or
-    /// the server refuses.
+    /// Connects to our own server, over the socket in the namespace's directory. `store` names the data store in the
+    /// handshake.
     ///
-    /// A refusal is no error: the environment of an inner job may still hold the variables of an outer one. `store`
-    /// names the data store in the handshake.
+    /// # Errors
+    /// Why not, for the log: no process listens there, or the server refuses. Another way may still lead to a server: the
+    /// environment of an inner job may hold the variables of an outer one.
     pub fn connect_ours(
         env: &Environment,
         directory: &Directory,
@@ -54,11 +55,12 @@ impl Channel {
         store: &str,
         deadline: Instant,
         sink: &Sink,
-    ) -> Option<Channel> {
-        let secret = env.secret.as_ref()?;
-        let socket = dial(directory, deadline).ok()?;
+    ) -> std::result::Result<Channel, String> {
+        let secret = env.secret.as_ref().ok_or("PMIX_DSTORE_SECRET is not set")?;
+        let socket = dial(directory, deadline).map_err(|error| error.to_string())?;
         let hello = hello(env, me, store, OUR_SECURITY, secret.as_bytes().into());
-        Channel::introduce(env, socket, &hello, deadline, sink).ok()
+        Channel::introduce(env, socket, &hello, deadline, sink)
+            .map_err(|status| format!("the handshake ended with {status}"))
     }
 
     /// Connects over TCP to the server that the environment names, whichever implementation it is.

@@ -8,7 +8,6 @@
 //! waits for a callback to return.
 
 use std::collections::{HashMap, VecDeque};
-use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -22,6 +21,7 @@ use nix::sys::signal::SigSet;
 use nix::sys::socket::{Shutdown, shutdown};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use pmix_dstore::gather::GatherBuf;
+use pmix_dstore::log::{self, Level, Target, Writer};
 use pmix_dstore::model::{Result, Status};
 
 use crate::{ReplyFn, Task};
@@ -505,11 +505,8 @@ impl State {
             self.output_due += payload.len();
             self.due.push_back(Due::Incoming(Incoming::Output(payload)));
         } else if !std::mem::replace(&mut self.has_reported_drop, true) {
-            // Ignore the error: the process may have closed its stderr.
-            let _ = writeln!(
-                std::io::stderr(),
-                "pmix-dstore: forwarded output arrives faster than this process takes it; some of it is dropped"
-            );
+            let line = "forwarded output arrives faster than this process takes it; some of it is dropped";
+            log::write(Level::Warn, Target::Output, Writer::Library, format_args!("{line}"));
         }
     }
 

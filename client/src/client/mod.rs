@@ -5,10 +5,10 @@ pub(crate) mod groups;
 mod input;
 pub(crate) mod ops;
 mod output;
+mod shared_memory;
 
 use std::any::Any;
 use std::ffi::CStr;
-use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
@@ -18,9 +18,10 @@ use pmix_dstore::codec::Packer;
 use pmix_dstore::fallible_alloc;
 use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::job::JobData;
+use pmix_dstore::log::{self, Level, Target, Writer};
 use pmix_dstore::model::attributes::check_required;
 use pmix_dstore::model::{Info, Key, NSPACE_LEN_MAX, Proc, Rank, Result, Scope, Status, Value, keys};
-use pmix_dstore::segment::{AttachError, Directory, NamespaceView};
+use pmix_dstore::segment::NamespaceView;
 
 use self::groups::Groups;
 use self::input::Inputs;
@@ -123,22 +124,27 @@ impl Client {
             let _ = client.inner.joinable.set(link);
             return Ok(client);
         }
-        let deadline = Instant::now() + timeout_of(infos).unwrap_or(CONNECT_TIME);
+        let begun = Instant::now();
+        let deadline = begun + timeout_of(infos).unwrap_or(CONNECT_TIME);
         let client: Arc<OnceLock<Weak<Inner>>> = Arc::default();
         let sink = sink(Arc::clone(&client));
         // Attach before the handshake: it may name our store only if attaching worked.
-        let directory = directory(env, &me);
-        let view = directory.clone().filter(|_| env.shared_memory).and_then(|directory| attach(directory, &me));
+        let directory = shared_memory::directory(env, &me);
+        let view = directory.clone().and_then(|directory| shared_memory::attach(env, directory, &me));
         let store = if view.is_some() { OUR_STORE } else { ANY_STORE };
-        let ours = directory.and_then(|ours| Channel::connect_ours(env, &ours, &me, store, deadline, &sink));
-        let is_our_server = ours.is_some();
+        let ours = directory.map(|ours| Channel::connect_ours(env, &ours, &me, store, deadline, &sink));
+        let is_our_server = matches!(ours, Some(Ok(_)));
         let (channel, view) = match ours {
-            Some(channel) => (channel, view),
-            None => (
-                Channel::connect_any(env, &me, deadline, &sink).inspect_err(|status| refused(env, &me, *status))?,
-                None,
-            ),
+            Some(Ok(channel)) => (channel, view),
+            no_channel => {
+                let channel = Channel::connect_any(env, &me, deadline, &sink);
+                let channel = channel.inspect_err(|status| refused(env, &me, *status))?;
+                let no_socket = no_channel.and_then(std::result::Result::err);
+                shared_memory::report_tcp(env, &me, no_socket.as_deref(), view.is_some());
+                (channel, None)
+            }
         };
+        report_connected(env, &me, is_our_server, begun);
         let job = match view.as_ref().and_then(NamespaceView::job) {
             Some(_) => None,
             None => Some(job_info(&channel, &me, deadline).inspect_err(|_| channel.close())?),
@@ -531,13 +537,13 @@ impl Inner {
         self.report_corruption();
     }
 
-    /// Reports on stderr, once, that a segment is not used because it is corrupt.
+    /// Logs, once, that a segment is not used because it is corrupt.
     pub(crate) fn report_corruption(&self) {
         let view = self.local.view.as_ref().filter(|view| !view.is_complete());
         if let Some(error) = view.and_then(NamespaceView::last_error).filter(|error| !error.is_usual())
             && !self.has_reported_corruption.swap(true, Ordering::Relaxed)
         {
-            without_segments(&self.me, &error);
+            shared_memory::report_unusable(&self.me, &error);
         }
     }
 
@@ -589,37 +595,29 @@ pub(crate) fn sink(client: Arc<OnceLock<Weak<Inner>>>) -> Sink {
     })
 }
 
-/// Reports on stderr why there is no connection. The process continues without its server, or ends, and no other
+/// Logs how this process has reached its server.
+fn report_connected(env: &Environment, me: &Proc, is_unix_socket: bool, begun: Instant) {
+    if log::is_on(Level::Debug, Target::Connection) {
+        let server = env.server.as_ref().map_or_else(|| "the server".into(), |uri| uri.proc.to_string());
+        let socket = if is_unix_socket { "its Unix socket" } else { "TCP" };
+        let (version, us) = (&env.server_version, begun.elapsed().as_micros());
+        let line = format_args!("connected to {server} (release {version}) over {socket} in {us} us");
+        log::write(Level::Debug, Target::Connection, Writer::Client(me), line);
+    }
+}
+
+/// Logs why there is no connection. The process continues without its server, or ends, and no other
 /// component reports the reason.
 fn refused(env: &Environment, me: &Proc, status: Status) {
     let place =
         env.server.as_ref().map_or_else(|| "the server".into(), |uri| format!("{} at {}", uri.proc, uri.address));
     let version = &env.server_version;
-    // Ignore the error: the process may have closed its stderr.
-    let _ = writeln!(
-        std::io::stderr(),
-        "pmix-dstore client {me}: no connection to {place} (release {version}): {status}; is its job still running?"
+    log::write(
+        Level::Error,
+        Target::Connection,
+        Writer::Client(me),
+        format_args!("no connection to {place} (release {version}): {status}; is its job still running?"),
     );
-}
-
-/// Opens the directory that the environment names. Checks that it is the one that the server made.
-fn directory(env: &Environment, me: &Proc) -> Option<Arc<Directory>> {
-    let opened = Directory::open(env.directory.as_ref()?, env.directory_id?);
-    opened.inspect_err(|error| without_segments(me, error)).ok().map(Arc::new)
-}
-
-/// Attaches the segments in the server's directory. `None` if they cannot be used or belong to another namespace.
-fn attach(directory: Arc<Directory>, me: &Proc) -> Option<NamespaceView> {
-    let view = NamespaceView::attach(directory).inspect_err(|error| without_segments(me, error)).ok()?;
-    Some(view).filter(|view| *view.nspace() == me.nspace)
-}
-
-/// Reports on stderr that segments are not used and why, unless the reason is a usual one.
-fn without_segments(me: &Proc, error: &AttachError) {
-    if !error.is_usual() {
-        // Ignore the error: the process may have closed its stderr.
-        let _ = writeln!(std::io::stderr(), "pmix-dstore client {me}: {error}; values come over the socket");
-    }
 }
 
 /// Requests all job-level data of the own job from the server.

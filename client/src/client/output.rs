@@ -5,10 +5,10 @@
 //! a pull: the server's own output, and the output of jobs that the tool spawns.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::{self, Write};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
+use pmix_dstore::log::{self, Level, Target};
 use pmix_dstore::model::{Info, Nspace, Proc, Result, Status, Value, keys};
 
 use super::{Client, ClientKind, Inner, ops};
@@ -276,12 +276,11 @@ impl Inner {
     fn report_write_error(self: &Arc<Inner>, written: Result<()>, output: &IoDelivery) {
         let Err(status) = written else { return };
         let infos = vec![Info::new(keys::EVENT_AFFECTED_PROC, Value::Proc(output.source.clone()))];
-        // Ignore the error: the process may have closed its stderr.
-        let _ = writeln!(
-            io::stderr(),
-            "pmix-dstore client {}: cannot write the output file of {}; the rest of its output is not written",
-            self.me,
-            output.source
+        log::write(
+            Level::Warn,
+            Target::Output,
+            log::Writer::Client(&self.me),
+            format_args!("cannot write the output file of {}; the rest of its output is not written", output.source),
         );
         self.deliver(Event::new(status, self.me.clone(), infos));
     }

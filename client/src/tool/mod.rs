@@ -8,7 +8,6 @@ mod find;
 mod listener;
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::os::unix::ffi::OsStringExt;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
@@ -18,6 +17,7 @@ use parking_lot::Mutex;
 use pmix_dstore::codec::{BufferType, Dialect, Module};
 use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::job::JobData;
+use pmix_dstore::log::{self, Level, Target, Writer};
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Result, Status, Value, keys};
 
 use self::find::{Candidate, ToolTarget};
@@ -166,10 +166,9 @@ fn own_name(env: &Environment, infos: &[Info]) -> Result<Option<Proc>> {
     }
 }
 
-/// Prints one line for the tool's user.
+/// Writes one line for the tool's user.
 fn complain(line: String) {
-    // The error is ignored: if stderr is closed there is no other place for the line.
-    let _ = std::io::stderr().write_all(format!("pmix-dstore tool {}: {line}\n", std::process::id()).as_bytes());
+    log::write(Level::Warn, Target::Tool, Writer::Tool, format_args!("{line}"));
 }
 
 /// The name of a tool without a given name, in the form of released libraries.

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use pmix_client::Client;
 use pmix_client::output::Format;
 use pmix_dstore::fallible_alloc;
+use pmix_dstore::log::{Level, Target};
 use pmix_dstore::model::{Info, Result, Status, keys};
 
 use super::Server;
@@ -19,14 +20,14 @@ use crate::config::{self, Config};
 use crate::env;
 use crate::io::Loop;
 use crate::link::OwnLink;
-use crate::log::log;
+use crate::log::{log, log_at};
 use crate::rendezvous::Rendezvous;
 use crate::shared_state::SharedState;
 use crate::topology;
 
 /// Logs the step at which a server could not start, and returns the status for its host.
 fn did_not_start(step: &str, error: impl Display) -> Status {
-    log(&format!("cannot start: {step}: {error}"));
+    log_at(Level::Error, Target::Server, &format!("cannot start: {step}: {error}"));
     Status::ERR_OUT_OF_RESOURCE
 }
 
@@ -94,6 +95,9 @@ impl Server {
         let wake = EventFd::from_flags(flags).map_err(|error| did_not_start("open an eventfd", error))?;
         let (me, hostname) = (config.me.clone(), config.hostname.clone());
         let (settings, uri) = (config.clone(), env::uri(&config, port));
+        let shared_memory = if config.shared_memory { "on" } else { "off" };
+        let line = format!("listens at 127.0.0.1:{port}; shared memory is {shared_memory}");
+        log_at(Level::Info, Target::Server, &line);
         let shared = SharedState::new(config, port, host, wake);
         if let Some(singleton) = &settings.singleton {
             // It may connect before the host registers its job.

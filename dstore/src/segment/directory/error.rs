@@ -67,10 +67,13 @@ impl AttachError {
         }
     }
 
-    /// Whether the error is normal and not reported: the directory does not exist, as in a container with another one, or the
-    /// namespace has ended.
+    /// Whether the error is no fault: the directory does not exist, as in a container with another one, or the namespace has ended.
     pub fn is_usual(&self) -> bool {
-        matches!(self, AttachError::Open { .. } | AttachError::Retired)
+        match self {
+            AttachError::Open { errno, .. } => matches!(*errno, libc::ENOENT | libc::ENOTDIR),
+            AttachError::Retired => true,
+            _ => false,
+        }
     }
 }
 
@@ -89,3 +92,18 @@ impl fmt::Display for AttachError {
 }
 
 impl std::error::Error for AttachError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_not_there_is_no_fault() {
+        let open = |errno| AttachError::Open { path: "/d".into(), errno }.is_usual();
+        assert!(open(libc::ENOENT) && open(libc::ENOTDIR) && AttachError::Retired.is_usual());
+        for errno in [libc::EACCES, libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::ELOOP, libc::EIO] {
+            assert!(!open(errno), "{errno}");
+        }
+        assert!(!AttachError::File { path: "/d".into(), what: "owner" }.is_usual());
+    }
+}
