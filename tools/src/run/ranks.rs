@@ -60,11 +60,15 @@ pub(super) fn find_program(program: &OsStr) -> Result<PathBuf, String> {
     })
 }
 
+/// What users set for the library in ranks: the names without `PMIX_DSTORE_`.
+const SETTINGS: [&[u8]; 6] = [b"SHM", b"LOG", b"LOG_FILE", b"TRACE", b"STATS", b"SUMMARY"];
+
 /// Whether a variable belongs to the PMIx server of an outer launcher. A client would use it, so ranks do not get it.
 /// Ranks do get the variables with which users configure the library.
 fn is_foreign(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
-    name.starts_with(b"PMIX_") && !name.starts_with(b"PMIX_MCA_") && name != b"PMIX_DSTORE_SHM"
+    let is_setting = name.strip_prefix(b"PMIX_DSTORE_").is_some_and(|name| SETTINGS.contains(&name));
+    name.starts_with(b"PMIX_") && !name.starts_with(b"PMIX_MCA_") && !is_setting
 }
 
 /// Raises the limit of descriptors if it is too low for the pipes and connections of this many ranks. The ranks are not
@@ -214,10 +218,13 @@ mod tests {
 
     #[test]
     fn the_librarys_own_variables_are_passed_on() {
-        for name in ["PMIX_RANK", "PMIX_SERVER_URI61", "PMIX_DSTORE_SECRET"] {
+        for name in
+            ["PMIX_RANK", "PMIX_SERVER_URI61", "PMIX_DSTORE_SECRET", "PMIX_DSTORE_SEGMENTS", "PMIX_DSTORE_INODE"]
+        {
             assert!(is_foreign(OsStr::new(name)), "{name}");
         }
-        for name in ["PMIX_MCA_gds", "PMIX_DSTORE_SHM", "OMPI_MCA_btl", "PATH"] {
+        for name in ["PMIX_MCA_gds", "PMIX_DSTORE_SHM", "PMIX_DSTORE_LOG", "PMIX_DSTORE_TRACE", "OMPI_MCA_btl", "PATH"]
+        {
             assert!(!is_foreign(OsStr::new(name)), "{name}");
         }
     }
