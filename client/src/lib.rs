@@ -58,6 +58,8 @@ mod reply_cache;
 pub mod resolve;
 mod singleton;
 pub mod socket_owner;
+#[doc(hidden)]
+pub mod source;
 mod thread_slot;
 pub mod tool;
 pub mod topology;

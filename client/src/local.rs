@@ -14,6 +14,7 @@ use pmix_dstore::segment::{FastValue, NamespaceView, Target};
 use crate::lookup::{Deliver, Lookup, NspaceRef, deliver};
 use crate::overlay::Overlay;
 use crate::reply_cache::ReplyCache;
+use crate::source::{self, Source};
 use pmix_wire::jobinfo;
 
 /// The values that this process can read without the server.
@@ -111,7 +112,10 @@ impl Local {
         if !is_absent_here {
             match self.overlay.get(nspace, rank, &key, |value| deliver(value.into(), take)) {
                 Ok(None) => {}
-                Ok(result) => return result,
+                Ok(result) => {
+                    source::note(Source::Own);
+                    return result;
+                }
                 Err(status) => return Some(Err(status)),
             }
             if is_own && let Some(value) = self.find_own(rank, &key, selector) {
@@ -120,6 +124,9 @@ impl Local {
         }
         let caller = self.caller(is_own);
         let known = self.reply_cache.get(nspace, rank, key, selector, &caller, |value| deliver(value, take));
+        if known.is_some() {
+            source::note(Source::ReplyCache);
+        }
         known.or_else(|| if rank == Rank::UNDEF { self.find_anywhere(lookup, &key, take) } else { None })
     }
 
@@ -147,11 +154,13 @@ impl Local {
     /// A value of the own namespace in its segments, or in the heap if there are no segments.
     fn find_own(&self, rank: Rank, key: &KeyRef<'_>, selector: &Selector<'_>) -> Option<ValueRef<'_>> {
         let caller = self.caller(true);
+        source::note(Source::Job);
         if let Some(view) = &self.view {
             if !key.is_reserved()
                 && rank.is_process()
                 && let Some(value) = view.modex(rank, key)
             {
+                source::note(Source::Modex);
                 return Some(value);
             }
             if let Some(job) = view.job() {
@@ -204,10 +213,12 @@ impl Local {
             return Some(deliver(own.filter(|_| lookup.is_own)?, take));
         }
         if let Some(rank) = self.overlay.unique(lookup.nspace, key) {
+            source::note(Source::Own);
             return self.overlay.get(lookup.nspace, rank, key, |value| deliver(value.into(), take)).ok()?;
         }
         let view = self.view.as_ref().filter(|_| lookup.is_own)?;
         let (rank, value) = view.modex_any(key)?;
+        source::note(Source::Modex);
         self.overlay.get(lookup.nspace, rank, key, |_| ()).ok()?;
         Some(deliver(value, take))
     }

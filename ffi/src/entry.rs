@@ -2,22 +2,20 @@
 //!
 //! Macros write all entry points, so that each has the same boundary. A panic ends there: the call answers `PMIX_ERROR`, a line goes to
 //! standard error, and the MPI process goes on. The thread cannot be cancelled where a cancellation would end the process. Callbacks
-//! come only after the call has returned. With `PMIX_DSTORE_TRACE=1` in the environment each call and its answer are written to
-//! standard error.
+//! come only after the call has returned. What a user asks to see of each call is the work of [`watch`](crate::watch).
 //!
 //! The macros put no `unsafe` around bodies. The functions of [`api`](crate::api) read their arguments with small helpers, whose callers
 //! say why an argument may be read or written.
 
-use std::fmt::{self, Debug};
-use std::io::{self, Write};
+use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::LazyLock;
 
 use pmix_client::Inside;
-use pmix_dstore::cancel::Uncancelled;
+use pmix_dstore::log::{self, Level, Target, Writer};
 use pmix_dstore::model::{Result, Status};
 
 use crate::types::pmix_status_t;
+use crate::watch::{self, Arguments, Shown};
 
 /// What a function answers when its body panicked.
 pub trait OnPanic {
@@ -59,20 +57,29 @@ impl<T> OnPanic for *const T {
     }
 }
 
-static TRACE: LazyLock<bool> =
-    LazyLock::new(|| std::env::var_os("PMIX_DSTORE_TRACE").is_some_and(|value| value == "1"));
+/// Runs the body of the function `name`: a panic in it becomes an answer.
+#[inline]
+fn caught<R: OnPanic>(name: &str, body: impl FnOnce() -> R) -> R {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
+        report_panic(name, &*panic);
+        R::on_panic()
+    })
+}
 
 /// Runs the body of the function `name`, which neither waits nor enters the kernel.
 #[inline]
 pub fn guard<R: OnPanic + Debug>(name: &str, body: impl FnOnce() -> R) -> R {
-    let answer = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
-        report_panic(name, &*panic);
-        R::on_panic()
-    });
-    if *TRACE {
-        trace(name, &answer);
+    let answer = caught(name, body);
+    if watch::is_on() {
+        watch::helper(name, &answer);
     }
     answer
+}
+
+/// As [`guard`], for a function that is watched by its own body: one whose callers count instructions.
+#[inline]
+pub fn guard_unwatched<R: OnPanic>(name: &str, body: impl FnOnce() -> R) -> R {
+    caught(name, body)
 }
 
 /// Runs the body of a function that answers a status: an error is any other code than success.
@@ -81,21 +88,41 @@ pub fn guard_status(name: &str, body: impl FnOnce() -> Result<()>) -> pmix_statu
     guard(name, || code(body()))
 }
 
-/// Runs the body of the function `name`, which may wait, enter the kernel or ask for a callback.
+/// Runs the body of `name`, a function of ours that C code calls, as [`guard_api_call`] does; its arguments are not shown.
 #[inline]
-pub fn guard_call<R: OnPanic + Debug>(name: &str, body: impl FnOnce() -> R) -> R {
+pub fn guard_call<R: OnPanic + Shown>(name: &str, body: impl FnOnce() -> R) -> R {
+    guard_api_call(name, |_| {}, body)
+}
+
+/// Runs the body of the function `name`, which may wait, enter the kernel or ask for a callback. `arguments` notes what it was called with.
+#[inline]
+pub fn guard_api_call<R: OnPanic + Shown>(
+    name: &str,
+    arguments: impl FnOnce(&mut Arguments),
+    body: impl FnOnce() -> R,
+) -> R {
     let inside = Inside::enter();
-    let answer = guard(name, body);
+    if watch::is_on() {
+        watch::begin(arguments);
+    }
+    let answer = caught(name, body);
+    if watch::is_on() {
+        watch::end(name, &answer);
+    }
     #[cfg(test)]
     tests::before_last_act();
     drop(inside);
     answer
 }
 
-/// As [`guard_call`], for a function that answers a status.
+/// As [`guard_api_call`], for a function that answers a status.
 #[inline]
-pub fn guard_status_call(name: &str, body: impl FnOnce() -> Result<()>) -> pmix_status_t {
-    guard_call(name, || code(body()))
+pub fn guard_status_call(
+    name: &str,
+    arguments: impl FnOnce(&mut Arguments),
+    body: impl FnOnce() -> Result<()>,
+) -> pmix_status_t {
+    guard_api_call(name, arguments, || code(body()))
 }
 
 /// The C form of a result.
@@ -110,18 +137,8 @@ pub fn code<T>(result: Result<T>) -> pmix_status_t {
 fn report_panic(name: &str, panic: &(dyn std::any::Any + Send)) {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
-    say(format_args!("pmix-dstore: {name} failed inside the library: {text}; it answers PMIX_ERROR"));
-}
-
-#[cold]
-fn trace(name: &str, answer: &dyn Debug) {
-    say(format_args!("pmix-dstore[{}]: {name} -> {answer:?}", std::process::id()));
-}
-
-/// Writes a line to standard error. A process may have closed it, so failures are ignored.
-fn say(line: fmt::Arguments<'_>) {
-    let _uncancelled = Uncancelled::begin();
-    let _ = writeln!(io::stderr(), "{line}");
+    let line = format_args!("{name} failed inside the library: {text}; it answers PMIX_ERROR");
+    log::write(Level::Error, Target::Api, Writer::Library, line);
 }
 
 /// Writes entry points whose bodies the function `$guard` of this module runs.
@@ -139,10 +156,36 @@ macro_rules! entries {
     )+};
 }
 
+/// As [`entries`], for functions whose arguments are shown in a trace.
+macro_rules! calls {
+    ($guard:ident: $($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block)+) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// The pointer rules of the [crate].
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case)]
+        pub unsafe extern "C" fn $name($($arg: $ty),*) $(-> $ret)? {
+            let arguments = move |_line: &mut $crate::watch::Arguments| {
+                // SAFETY: the caller keeps the pointer rules of the crate.
+                $(unsafe { _line.add(stringify!($ty), $arg) };)*
+            };
+            $crate::entry::$guard(stringify!($name), arguments, || $body)
+        }
+    )+};
+}
+
 /// As [`entries`], for functions that answer a status.
 macro_rules! status_entries {
     ($guard:ident: $($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $body:block)+) => {
         $crate::entry::entries! { $guard: $($(#[$doc])* fn $name($($arg: $ty),*) -> $crate::types::pmix_status_t $body)+ }
+    };
+}
+
+/// As [`calls`], for functions that answer a status.
+macro_rules! status_calls {
+    ($guard:ident: $($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $body:block)+) => {
+        $crate::entry::calls! { $guard: $($(#[$doc])* fn $name($($arg: $ty),*) -> $crate::types::pmix_status_t $body)+ }
     };
 }
 
@@ -161,15 +204,15 @@ macro_rules! status_entry {
 
 /// Writes entry points that do not answer a status, and that may wait, enter the kernel or take callbacks.
 macro_rules! call {
-    ($($entries:tt)+) => { $crate::entry::entries! { guard_call: $($entries)+ } };
+    ($($entries:tt)+) => { $crate::entry::calls! { guard_api_call: $($entries)+ } };
 }
 
 /// As [`call`], for functions that answer a status; bodies are of type [`Result<()>`](pmix_dstore::model::Result).
 macro_rules! status_call {
-    ($($entries:tt)+) => { $crate::entry::status_entries! { guard_status_call: $($entries)+ } };
+    ($($entries:tt)+) => { $crate::entry::status_calls! { guard_status_call: $($entries)+ } };
 }
 
-pub(crate) use {call, entries, entry, status_call, status_entries, status_entry};
+pub(crate) use {call, calls, entries, entry, status_call, status_calls, status_entries, status_entry};
 
 #[cfg(test)]
 mod tests {

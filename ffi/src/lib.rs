@@ -44,3 +44,4 @@ pub mod registry;
 pub mod stock;
 pub mod strings;
 pub mod types;
+pub mod watch;

@@ -32,6 +32,7 @@ use crate::link::after_call;
 use crate::lookup::{Deliver, Lookup, deliver};
 use crate::operation::Done;
 use crate::pin::PinToken;
+use crate::source;
 
 pub use crate::get_options::{Directive, GetFlags, GetOptions, timeout_of};
 pub use crate::lookup::NspaceRef;
@@ -315,6 +316,13 @@ impl Client {
             && self.inner.initial_kind == ClientKind::Launched
             && !may_be_self_attribute(rank, key.text())
             && self.inner.local.reply_cache.is_empty()
+    }
+
+    /// As [`Client::get_into`] without the fast path. [`source::take`](crate::source::take) tells afterwards where the value has been.
+    #[cold]
+    pub fn get_with_source<D: Directive>(&self, request: &GetRequest<'_, D>, receiver: impl Receiver) -> Status {
+        source::take();
+        self.get_slowly(request, receiver)
     }
 
     /// Continues on the slow path. The fast path has read the flags; `rest` are the directives after them.

@@ -12,6 +12,7 @@ use super::{Deliver, GetOptions, Lookup, deliver};
 use crate::client::{ClientKind, Inner};
 use crate::operation::{Done, deadline};
 use crate::overlay::Origin;
+use crate::source::{self, Source};
 
 /// A Get that only the server can answer. It owns its data, because it outlives the caller's arguments.
 pub(super) struct RemoteGet {
@@ -98,6 +99,7 @@ impl Inner {
             return inner.answer_without_server(&remote, take);
         }
         inner.report_corruption();
+        source::note(Source::Server);
         let deadline = deadline(lookup.options.timeout);
         let mut reply = inner.link.request_wait(remote.payload(&inner)?.into(), deadline);
         if let Some(payload) = inner.second_request(&remote, &reply) {

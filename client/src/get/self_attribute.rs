@@ -5,6 +5,7 @@ use pmix_dstore::model::{KeyRef, Rank, Result, Value, keys};
 use super::{Deliver, Lookup, deliver};
 use crate::client::{ClientKind, Inner};
 use crate::overlay::Origin;
+use crate::source::{self, Source};
 use crate::topology;
 
 /// Whether a miss in the segments is not final: [`Inner::self_attribute`] may provide the value, ranks may have put it
@@ -48,6 +49,7 @@ impl Inner {
         } else {
             return None;
         };
+        source::note(Source::Own);
         Some(deliver((&value).into(), take))
     }
 

@@ -10,7 +10,7 @@ use super::{Out, client, get, infos, object, procs};
 use crate::callback::{Callback, start};
 use crate::convert::array::CArray;
 use crate::convert::text;
-use crate::entry::{entry, status_call, status_entry};
+use crate::entry::{entries, entry, status_call, status_entry};
 use crate::memory::copy_text;
 use crate::pinned::Pinned;
 use crate::types::*;
@@ -175,7 +175,8 @@ fn owned_nspace(name: &[u8]) -> Result<Nspace> {
     Nspace::new(name).map_err(|_| Status::ERR_BAD_PARAM)
 }
 
-entry! {
+entries! {
+    guard_unwatched:
     /// `PMIx_Get`: a value in memory that the caller frees. With `PMIX_GET_STATIC_VALUES` it is written into the caller's own memory,
     /// with `PMIX_GET_POINTER_VALUES` it stays in the library's memory.
     fn PMIx_Get(
@@ -189,7 +190,9 @@ entry! {
         // `val` is NULL or a place for the result.
         unsafe { get::get(proc, key, (info, ninfo), val) }.0
     }
+}
 
+entry! {
     /// `PMIx_Progress`: would let the library work on the calling thread. There is nothing to do.
     ///
     /// Blocking calls drive the connection themselves, and everything else runs on the library's own thread.

@@ -18,6 +18,7 @@ use crate::convert::value::{self, Plain};
 use crate::memory::{copy_bytes, copy_text, free};
 use crate::pinned::Pinned;
 use crate::types::*;
+use crate::watch;
 
 /// An initialised info of C code, which stays as it is for as long as it is borrowed.
 #[repr(transparent)]
@@ -137,6 +138,10 @@ pub(super) unsafe fn get(
     (info, ninfo): (*const pmix_info_t, usize),
     val: *mut *mut pmix_value_t,
 ) -> Status {
+    if watch::is_on() {
+        // SAFETY: these are the caller's arguments of `PMIx_Get`.
+        return unsafe { get_watched(proc, key, (info, ninfo), val) };
+    }
     let found = process::with_pinned(|client, pin| {
         // Calls with a NULL go to `get_by_any_thread`, so that the code below has no branches for them.
         if proc.is_null() || key.is_null() || val.is_null() {
@@ -174,6 +179,43 @@ unsafe fn get_by_any_thread(
         Ok(client.get_into(pin, &request, Output { val }))
     });
     found.unwrap_or(Err(Status::ERR_INIT)).unwrap_or_else(|status| status)
+}
+
+/// `PMIx_Get` of a process whose calls are watched. It takes the slow path, which knows where it finds the value.
+///
+/// # Safety
+/// As [`get`].
+#[cold]
+#[inline(never)]
+unsafe fn get_watched(
+    proc: *const pmix_proc_t,
+    key: *const c_char,
+    (info, ninfo): (*const pmix_info_t, usize),
+    val: *mut *mut pmix_value_t,
+) -> Status {
+    let _inside = Inside::enter();
+    watch::begin(|line| {
+        // SAFETY: the caller's arguments of `PMIx_Get`.
+        unsafe {
+            line.add("", proc);
+            line.add("", key);
+            if ninfo > 0 {
+                line.add("", info);
+                line.add("", ninfo);
+            }
+        }
+    });
+    let found = process::with_current(|client, _| {
+        let val = writable(val)?;
+        // SAFETY: these are the caller's arguments of `PMIx_Get`, which stay until it returns.
+        let request = unsafe { request(proc, key, info, ninfo)? };
+        Ok(client.get_with_source(&request, Output { val }))
+    });
+    let status = found.unwrap_or(Err(Status::ERR_INIT)).unwrap_or_else(|status| status);
+    // SAFETY: NULL or a key of the caller's.
+    let key = if key.is_null() { None } else { unsafe { text::key_text(key) }.ok() };
+    watch::end_get(status, key);
+    status
 }
 
 /// Where C code wants a value: in memory that it frees, in its own, or in the library's.
