@@ -10,7 +10,7 @@ unsafe extern "C" {
 }
 
 /// Whether a variable whose name begins with `PMIX_` is one that is meant; `is_meant` gets it as `NAME=VALUE`.
-pub fn has(is_meant: impl Fn(&[u8]) -> bool) -> bool {
+pub fn has(mut is_meant: impl FnMut(&[u8]) -> bool) -> bool {
     // SAFETY: as in `getenv`, which the library calls, too: a program does not change its environment while other threads read it.
     let mut next = unsafe { environ };
     if next.is_null() {

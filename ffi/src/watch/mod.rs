@@ -72,17 +72,17 @@ fn mode() -> u8 {
     if known != UNREAD {
         return known;
     }
-    let is_set = |name: &str| environment::has(|set| set.strip_prefix(name.as_bytes()) == Some(b"=1"));
-    let mut mode = OFF;
-    if is_set("PMIX_DSTORE_TRACE") || log::is_on(Level::Trace, Target::Api) {
-        mode |= TRACE;
-    }
-    if is_set("PMIX_DSTORE_STATS") {
-        mode |= STATS;
-    }
-    if is_set("PMIX_DSTORE_SUMMARY") {
-        mode |= SUMMARY;
-    }
+    let flag_of = |variable: &[u8]| match variable.strip_suffix(b"=1").map(str::from_utf8) {
+        Some(Ok("PMIX_DSTORE_TRACE")) => TRACE,
+        Some(Ok("PMIX_DSTORE_STATS")) => STATS,
+        Some(Ok("PMIX_DSTORE_SUMMARY")) => SUMMARY,
+        _ => OFF,
+    };
+    let mut mode = if log::is_on(Level::Trace, Target::Api) { TRACE } else { OFF };
+    environment::has(|variable| {
+        mode |= flag_of(variable);
+        false
+    });
     MODE.store(mode, Ordering::Relaxed);
     mode
 }
