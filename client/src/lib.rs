@@ -36,6 +36,7 @@ pub mod events;
 pub mod get;
 mod get_options;
 mod hazard;
+pub mod inspection;
 mod invitations;
 #[cfg(test)]
 #[path = "../../tests/src/left_out.rs"]

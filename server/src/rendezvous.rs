@@ -159,8 +159,11 @@ impl Drop for Rendezvous {
 /// One line about all files that could not be written: a full file system is the same cause for each.
 fn failure(failed: &[(&Path, io::Error)]) -> Option<String> {
     let ((path, error), rest) = failed.split_first()?;
-    let (more, these) =
-        if rest.is_empty() { (String::new(), "this file") } else { (format!(" and {} more", rest.len()), "these files") };
+    let (more, these) = if rest.is_empty() {
+        (String::new(), "this file")
+    } else {
+        (format!(" and {} more", rest.len()), "these files")
+    };
     Some(format!(
         "{}{more}: {error}; tools cannot find this server by {these}; remove the cause and restart the server",
         path.display()

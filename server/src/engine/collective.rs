@@ -51,6 +51,8 @@ pub(super) struct Collective {
     pub infos: Vec<Info>,
     /// A fence that exchanges the participants' values.
     pub collect: bool,
+    /// When its first process entered.
+    pub since: Instant,
     pub arrived: Vec<Arrival>,
     /// The processes that have arrived: each enters a collective once.
     pub present: HashSet<Proc>,
@@ -77,14 +79,15 @@ pub(super) struct Contributed {
 }
 
 impl Collective {
-    /// A collective that no process has entered yet.
-    pub fn new(kind: Kind, procs: Vec<Proc>, signature: Vec<Proc>, infos: Vec<Info>) -> Collective {
+    /// A collective that a process is about to enter.
+    pub fn new(kind: Kind, procs: Vec<Proc>, signature: Vec<Proc>, infos: Vec<Info>, now: Instant) -> Collective {
         Collective {
             collect: kind.collects(&infos),
             kind,
             procs,
             signature,
             infos,
+            since: now,
             arrived: Vec::new(),
             present: HashSet::new(),
             at_host: false,

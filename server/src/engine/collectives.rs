@@ -50,7 +50,7 @@ impl Engine {
             }
             None => {
                 self.collective_next += 1;
-                self.collectives.insert(self.collective_next, Collective::new(kind, procs, signature, infos));
+                self.collectives.insert(self.collective_next, Collective::new(kind, procs, signature, infos, now));
                 self.collective_next
             }
         };
@@ -157,7 +157,7 @@ impl Engine {
     }
 
     /// The participants that have finalized and are not expected back by those that have arrived.
-    fn over_for(&self, collective: &Collective) -> Vec<Proc> {
+    pub(super) fn over_for(&self, collective: &Collective) -> Vec<Proc> {
         let mut over = Vec::new();
         let nspaces = Self::nspaces_of(&collective.signature);
         let states = || nspaces.iter().filter_map(|nspace| Some((nspace, self.nspaces.get(nspace)?)));

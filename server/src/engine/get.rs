@@ -29,11 +29,13 @@ const LATE_KEY_WAIT: Duration = Duration::from_secs(2);
 const JOB_WAIT: Duration = Duration::from_secs(2);
 
 /// A Get that cannot be answered yet.
-struct WaitingGet {
-    peer: PeerId,
+pub(super) struct WaitingGet {
+    pub peer: PeerId,
     tag: u32,
     infos: Vec<Info>,
-    key: Option<Key>,
+    pub key: Option<Key>,
+    /// When it was asked.
+    pub since: Instant,
     /// It is a refresh: the answer is all present values, with or without the host's.
     refreshes: bool,
     deadline: Option<Instant>,
@@ -77,6 +79,11 @@ impl Waiting {
 
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
+    }
+
+    /// Gets that wait, with the processes whose values they want.
+    pub fn waiting(&self) -> impl Iterator<Item = (&Proc, &WaitingGet)> {
+        self.gets.iter().flat_map(|(proc, gets)| gets.iter().map(move |get| (proc, get)))
     }
 
     /// Whether the host has been asked for a process's data and has not answered.
@@ -183,7 +190,17 @@ impl Engine {
     pub(super) fn get(&mut self, peer: PeerId, tag: u32, proc: Proc, infos: Vec<Info>, key: Option<Key>, now: Instant) {
         self.stats.gets += 1;
         let late = Status::ERR_NOT_FOUND;
-        let get = WaitingGet { peer, tag, infos, key, refreshes: false, deadline: None, late, job_deadline: None };
+        let get = WaitingGet {
+            peer,
+            tag,
+            infos,
+            key,
+            since: now,
+            refreshes: false,
+            deadline: None,
+            late,
+            job_deadline: None,
+        };
         self.resolve_get(proc, get, true, now);
     }
 
@@ -203,7 +220,8 @@ impl Engine {
         // The request has no timeout, and hosts lose requests.
         let deadline = Some(now + LATE_KEY_WAIT);
         let late = Status::ERR_NOT_FOUND;
-        let get = WaitingGet { peer, tag, infos, key: None, refreshes: true, deadline, late, job_deadline: None };
+        let get =
+            WaitingGet { peer, tag, infos, key: None, since: now, refreshes: true, deadline, late, job_deadline: None };
         self.ask_host(proc, get);
     }
 
@@ -619,6 +637,7 @@ impl Engine {
     /// A namespace is gone.
     pub(super) fn fail_gets_of(&mut self, nspace: &Nspace) {
         self.gets.forget_unknown(nspace);
+        self.missed.forget(nspace);
         let waiting = self.gets.gets.keys().chain(self.gets.served.keys());
         let procs: Vec<Proc> = waiting.filter(|proc| proc.nspace == *nspace).cloned().collect();
         for proc in procs {
@@ -645,7 +664,12 @@ impl Engine {
                     self.gets.note_unknown(&proc.nspace, None);
                     self.resolve_get(proc, get, false, now);
                 }
-                None => self.fail_get(&proc, &get, get.late),
+                None => {
+                    if let Some(key) = &get.key {
+                        self.missed.count(&proc, key);
+                    }
+                    self.fail_get(&proc, &get, get.late);
+                }
             }
         }
     }

@@ -14,6 +14,7 @@ mod events;
 mod forms;
 mod get;
 mod groups;
+mod inspection;
 mod ledger;
 mod limits;
 mod members;
@@ -179,6 +180,7 @@ pub(crate) struct Engine {
     /// expected back.
     farewells: VecDeque<(Instant, Proc, u32)>,
     gets: get::Waiting,
+    missed: inspection::MissedKeys,
     events: EventCache,
     psets: query::ProcessSets,
     /// Values that all jobs have.
@@ -251,6 +253,7 @@ impl Engine {
             connected: Vec::new(),
             farewells: VecDeque::new(),
             gets: get::Waiting::default(),
+            missed: inspection::MissedKeys::default(),
             events: EventCache::default(),
             psets: query::ProcessSets::new(),
             resources: Values::new(),

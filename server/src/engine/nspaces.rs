@@ -228,6 +228,11 @@ impl NspaceState {
         self.clients.contains_key(&rank) && !self.gone.contains(&rank)
     }
 
+    /// Whether the last connection of the process was lost, and the host has not deregistered it.
+    pub fn is_lost(&self, rank: Rank) -> bool {
+        self.gone.contains(&rank)
+    }
+
     /// How often a process of this node has finalized.
     pub fn cycle_of(&self, rank: Rank) -> u32 {
         self.clients.get(&rank).map_or(0, |client| client.finalized)

@@ -55,6 +55,7 @@ mod fences;
 mod forms;
 mod gets;
 mod groups;
+mod inspection;
 mod monitors;
 mod nspaces;
 mod outputs;

@@ -1,0 +1,130 @@
+//! What this server tells tools of itself: what waits for whom, and who is connected.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::CStr;
+use std::time::Instant;
+
+use pmix_client::inspection::{self, Connection, Lost, Missed, Wait, answer};
+use pmix_dstore::model::{Info, Key, Nspace, Proc, Rank};
+
+use super::Engine;
+use super::collective::Collective;
+use super::nspaces::NspaceState;
+use super::peer::{Actor, PeerId};
+
+/// Upper limit of the counted keys; keys beyond it are not counted.
+const MISSED_MAX: usize = 256;
+
+/// The keys that processes waited for in vain, with the number of Gets.
+#[derive(Default)]
+pub(super) struct MissedKeys(BTreeMap<(Nspace, Rank, Key), u64>);
+
+impl MissedKeys {
+    /// Counts a Get that failed because its key did not come.
+    pub fn count(&mut self, proc: &Proc, key: &Key) {
+        let entry = (proc.nspace.clone(), proc.rank, key.clone());
+        if self.0.len() < MISSED_MAX || self.0.contains_key(&entry) {
+            *self.0.entry(entry).or_default() += 1;
+        }
+    }
+
+    /// The number of keys.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Forgets a job.
+    pub fn forget(&mut self, nspace: &Nspace) {
+        self.0.retain(|(of, ..), _| of != nspace);
+    }
+}
+
+impl Engine {
+    /// Answers a query about this server itself.
+    pub(super) fn inspect(&self, key: &CStr, asker: &Actor, now: Instant) -> Option<Info> {
+        let sees = |nspace: &Nspace| self.sees(&asker.proc, asker.user, nspace);
+        let value = match key.to_str().ok()? {
+            inspection::COLLECTIVES => {
+                let is_seen = |collective: &&Collective| collective.signature.iter().all(|proc| sees(&proc.nspace));
+                answer(self.collectives.values().filter(is_seen).map(|collective| self.view_of(collective, now)))
+            }
+            inspection::WAITS => {
+                answer(self.waits(now).filter(|wait| sees(&wait.of.nspace) && sees(&wait.asker.nspace)))
+            }
+            inspection::MISSED => {
+                let seen = self.missed.0.iter().filter(|((nspace, ..), _)| sees(nspace));
+                answer(seen.map(|((nspace, rank, key), count)| Missed {
+                    of: Proc::new(nspace.clone(), *rank),
+                    key: key.to_string(),
+                    count: *count,
+                }))
+            }
+            inspection::CONNECTIONS => {
+                let mut peers: Vec<_> =
+                    self.peers.iter().filter(|(id, peer)| **id != PeerId::OWN && peer.admitted).collect();
+                peers.sort_by_key(|(id, _)| **id);
+                let seen = peers.into_iter().map(|(_, peer)| peer).filter(|peer| sees(&peer.proc.nspace));
+                answer(seen.map(|peer| Connection {
+                    proc: peer.proc.clone(),
+                    pid: peer.pid,
+                    release: peer.version_text.clone(),
+                    is_shared: peer.shared,
+                    is_tool: peer.is_tool,
+                }))
+            }
+            inspection::LOST => {
+                let lost_of = |(nspace, state): (&Nspace, &NspaceState)| {
+                    let nspace = nspace.clone();
+                    let lost: BTreeSet<Rank> = state.local_ranks().filter(|rank| state.is_lost(*rank)).collect();
+                    lost.into_iter().map(move |rank| Lost { proc: Proc::new(nspace.clone(), rank) })
+                };
+                answer(self.nspaces.iter().filter(|(nspace, _)| sees(nspace)).flat_map(lost_of))
+            }
+            _ => return None,
+        };
+        Some(Info { key: Key::new(key.to_bytes()).ok()?, flags: 0, value })
+    }
+
+    fn view_of(&self, collective: &Collective, now: Instant) -> inspection::Collective {
+        let mut entered: Vec<Proc> = collective.present.iter().cloned().collect();
+        entered.sort();
+        inspection::Collective {
+            operation: collective.kind.word().to_owned(),
+            procs: collective.procs.clone(),
+            age: now.saturating_duration_since(collective.since),
+            entered,
+            absent: if collective.at_host { Vec::new() } else { self.absent_from(collective) },
+            at_host: collective.at_host,
+        }
+    }
+
+    /// The processes of this node that a collective waits for, sorted.
+    fn absent_from(&self, collective: &Collective) -> Vec<Proc> {
+        let over = self.over_for(collective);
+        let mut absent = Vec::new();
+        for nspace in Self::nspaces_of(&collective.signature) {
+            let Some(state) = self.nspaces.get(&nspace) else { continue };
+            let is_named = |proc: &Proc| collective.signature.iter().any(|member| member.covers(proc));
+            let alive = state.local_ranks().filter(|rank| state.is_alive(*rank));
+            let procs = alive.map(|rank| Proc::new(nspace.clone(), rank)).filter(is_named);
+            absent.extend(procs.filter(|proc| !collective.present.contains(proc) && !over.contains(proc)));
+        }
+        absent.sort();
+        absent.dedup();
+        absent
+    }
+
+    /// The Gets that wait.
+    fn waits(&self, now: Instant) -> impl Iterator<Item = Wait> {
+        self.gets.waiting().filter_map(move |(of, get)| {
+            Some(Wait {
+                asker: self.peers.get(&get.peer)?.proc.clone(),
+                of: of.clone(),
+                key: get.key.as_ref().map(ToString::to_string),
+                age: now.saturating_duration_since(get.since),
+                at_host: self.gets.is_asked(of),
+            })
+        })
+    }
+}
