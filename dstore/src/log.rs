@@ -21,7 +21,7 @@ use crate::environment;
 /// `error`, `warn`, `info`, `debug` or `trace`, alone or for one target (`store=debug`); several are separated by commas.
 const LEVELS: &str = "PMIX_DSTORE_LOG";
 /// The file, in whose name `%p` stands for the process id, `%h` for the name of the machine and `%%` for `%`.
-const FILE: &str = "PMIX_DSTORE_LOG_FILE";
+pub const FILE: &str = "PMIX_DSTORE_LOG_FILE";
 /// More characters than any path has.
 const LINE_LEN_MAX: usize = 6000;
 
@@ -217,7 +217,7 @@ impl Settings {
     fn put(&self, line: &str) {
         let _uncancelled = Uncancelled::begin();
         if let Some(file) = &self.file {
-            let path = file_name(file);
+            let path = file_name(file, std::process::id());
             match append(&path, line) {
                 Ok(()) => return,
                 Err(error) if !FILE_IS_UNUSABLE.swap(true, Ordering::Relaxed) => {
@@ -245,13 +245,13 @@ fn is_privileged() -> bool {
     getuid() != geteuid() || getgid() != getegid()
 }
 
-/// The path of this process's file.
-fn file_name(template: &OsStr) -> PathBuf {
+/// The path of a process's file, from the value of [`FILE`].
+pub fn file_name(template: &OsStr, pid: u32) -> PathBuf {
     let mut path = Vec::new();
     let mut bytes = template.as_bytes().iter().copied();
     while let Some(byte) = bytes.next() {
         match (byte, if byte == b'%' { bytes.next() } else { None }) {
-            (b'%', Some(b'p')) => path.extend_from_slice(std::process::id().to_string().as_bytes()),
+            (b'%', Some(b'p')) => path.extend_from_slice(pid.to_string().as_bytes()),
             (b'%', Some(b'h')) => path.extend(nix::unistd::gethostname().map(OsString::into_vec).unwrap_or_default()),
             (b'%', Some(b'%')) => path.push(b'%'),
             (byte, other) => path.extend([byte].into_iter().chain(other)),

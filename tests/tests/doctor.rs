@@ -1,6 +1,6 @@
 //! What `pmixctl doctor` says of staged troubles.
 
-use pmix_tests::{Ended, Library, Traces, beside_job, pmixrun};
+use pmix_tests::{Ended, Library, Run, Traces, beside_host, beside_job, pmixrun, program};
 
 /// What doctor says of a job of `pmixrun`, whose ranks have this library, and its exit status. `before` is run first; `$J` is the job.
 fn said(library: Library, job: &str, before: &str) -> Ended {
@@ -41,4 +41,119 @@ fn files_that_lead_to_no_server_are_named() {
     let remove = "trap 'rm -f $TMPDIR/pmix.*.tool.gone' EXIT;";
     let ended = said(Library::ours(), SHELLS, &format!("{remove} {stale}"));
     assert_says(&ended, 1, Some("rendezvous-file"), "leads to no server: process 999999999 has ended");
+}
+
+/// A job of two ranks with two fences, before the second of which rank 0 waits. Each rank first runs a shell command.
+fn fences(first: &str) -> String {
+    let large = program("large");
+    format!(
+        "sh -c '{first} echo here > $TMPDIR/../own/here.$PMIX_RANK; exec {} --size 100 --between \". $WAIT\"'",
+        large.display()
+    )
+}
+
+/// Shell commands that wait until doctor says something.
+fn until(said: &str) -> String {
+    format!("until pmixctl doctor --pid $P | grep -q '{said}'; do kill -0 $P || exit 1; sleep 0.1; done;")
+}
+
+#[test]
+fn a_rank_that_is_stuck_before_a_fence_is_named() {
+    let ended = said(Library::ours(), &fences(""), &until("fence of .* since [1-9]"));
+    assert_says(&ended, 1, Some("collective-waits"), ": entered 1; missing 0 (process ");
+    let line = ended.stdout.lines().find(|line| line.contains("missing 0")).unwrap_or_default();
+    assert!(line.starts_with("* fence of pmixrun-") && line.ends_with(')') && !line.contains("connected"), "{ended}");
+}
+
+#[test]
+fn a_fence_that_goes_on_is_no_finding() {
+    let quick = format!(
+        "sh -c '{} --size 100; echo here > $TMPDIR/../own/here.$PMIX_RANK; . $WAIT'",
+        program("large").display()
+    );
+    let ended = said(Library::ours(), &quick, "");
+    assert!(!ended.stdout.contains("collective-waits") && !ended.stdout.contains("fence of"), "{ended}");
+}
+
+#[test]
+fn a_key_that_is_never_put_is_named_while_it_is_waited_for_and_after() {
+    let wait = "{ pmixctl get --pid $P $J 0 no.such.key --wait 30 >/dev/null 2>&1 & }; WAITER=$!;";
+    let look = until("waits since [1-9].* for key no.such.key of .*:0");
+    let then = "pmixctl doctor --pid $P; kill $WAITER; pmixctl get --pid $P $J 0 other.key --wait 1 2>&1;";
+    let ended = said(Library::ours(), SHELLS, &format!("{wait} {look} {then}"));
+    assert_says(&ended, 1, Some("key-not-put"), ":0 has not put the key other.key, for which a Get waited in vain");
+    assert_says(&ended, 1, None, "for key no.such.key of pmixrun-");
+}
+
+#[test]
+fn ranks_with_the_stock_library_are_named() {
+    let stock = Library::Stock.directory();
+    let ended = said(
+        Library::ours(),
+        &fences(&format!("test $PMIX_RANK = 0 || export LD_LIBRARY_PATH={};", stock.display())),
+        &until("releases are connected"),
+    );
+    assert_says(&ended, 1, Some("stock-library"), "rank 1 (process ");
+    assert_says(&ended, 1, Some("releases"), "libraries of several releases are connected: ");
+}
+
+#[test]
+fn ranks_whose_shared_memory_is_switched_off_are_named() {
+    let off = "test $PMIX_RANK = 0 || export PMIX_DSTORE_SHM=0;";
+    let ended = said(Library::ours(), &fences(off), &until("fence of"));
+    assert_says(&ended, 1, Some("switched-off"), "rank 1 (process ");
+}
+
+#[test]
+fn a_server_that_is_not_there_is_named() {
+    let traces = Traces::begin();
+    let pmixctl = pmixrun().with_file_name("pmixctl");
+    let ended = Run::new(pmixctl, Library::ours()).traced(&traces).args("doctor --pid 999999999").run();
+    assert_eq!(ended.code(), 1, "{ended}");
+    assert!(ended.stdout.contains("cannot reach the server of process 999999999"), "{ended}");
+}
+
+#[test]
+fn several_servers_are_named_to_choose_from() {
+    let pmixctl = pmixrun().with_file_name("pmixctl");
+    let second = format!(
+        "$RUN -n 1 sh -c '. $WAIT' & Q=$!; until test $({} servers | grep -c pmixrun-) = 2; do sleep 0.05; done; \
+         {} doctor; echo \"doctor: $?\";",
+        pmixctl.display(),
+        pmixctl.display()
+    );
+    let traces = Traces::begin();
+    let ended = beside_job(Library::ours(), &traces, "-n 1 sh -c '. $WAIT'", &second);
+    assert!(ended.stdout.contains("doctor: 1\n") && ended.stdout.contains("several could be meant"), "{ended}");
+}
+
+#[test]
+fn a_rank_that_was_killed_is_named() {
+    // The launcher's child is a shell, which goes on.
+    let large = program("large");
+    let job = format!(
+        "sh -c 'echo here > $TMPDIR/../own/here.$PMIX_RANK; if test $PMIX_RANK = 1; then {large} --between : & echo $! > $TMPDIR/../own/killed; wait; . $WAIT; \
+         else exec {large} --between \". $WAIT\"; fi'",
+        large = large.display()
+    );
+    let kill = "until test -n \"$(pmixctl doctor --pid $P | grep 'entered 1; missing 0')\"; do sleep 0.1; done; \
+                kill -KILL $(cat $TMPDIR/../own/killed);";
+    let ended = said(Library::ours(), &job, &format!("{kill} {}", until("ended without PMIx_Finalize")));
+    assert_says(&ended, 1, Some("lost"), ", rank 1: the process ended without PMIx_Finalize");
+}
+
+#[test]
+fn a_host_that_does_not_answer_a_direct_modex_is_named() {
+    let pmixctl = pmixrun().with_file_name("pmixctl");
+    // Each host is the node of one rank; that of the other node never commits.
+    let script = format!(
+        "pmixctl() {{ {} \"$@\"; }}; F=$PMIX_SYSTEM_TMPDIR/doctor.done; \
+         test $TEST_RANK = 0 || {{ until rm $F 2>/dev/null; do sleep 0.05; done; exit 0; }}; {{ pmixctl get --pid $PPID test-host 1 a.key --wait 30 >/dev/null 2>&1 & }}; \
+         W=$!; until pmixctl doctor --pid $PPID | grep 'waits since [1-9]'; do sleep 0.1; done; pmixctl doctor --pid $PPID --json; kill $W; touch $F",
+        pmixctl.display()
+    );
+    let ended = beside_host(Library::ours(), &Traces::begin(), "-s 2 --tools name", &script);
+    assert!(ended.stdout.contains("\"code\": \"host-silent\""), "{ended}");
+    let line = ended.stdout.lines().find(|line| line.contains("waits since")).unwrap_or_default();
+    assert!(line.ends_with(" for key a.key of test-host:1; the host has not answered a request for it"), "{ended}");
 }

@@ -65,7 +65,7 @@ fn script(examples: &[Example]) -> String {
         program("tool").display()
     );
     for Example { command, .. } in examples {
-        let command = command.replace("40711", "$P").replace(".n1.", ".$H.");
+        let command = command.replace("40711", "$P").replace("-n1-", "-$H-");
         if command.starts_with("pmixctl events") {
             let notify = "pmixctl notify --event PMIX_EVENT_NODE_DOWN PMIX_HOSTNAME=n7; sleep 0.1";
             script +=
@@ -109,6 +109,9 @@ fn line_as_documented(line: &str) -> String {
     for at in 0..words.len() {
         if at > 0 && words[at] == "MiB" {
             words[at - 1] = "1.7".into();
+        }
+        if at > 0 && words[at] == "KiB" {
+            words[at - 1] = "196".into();
         }
         if at > 0 && words[at - 1] == "\"memory_kib\":" {
             words[at] = "1700,".into();

@@ -39,6 +39,36 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show the ranks of this server's jobs, and what they wait for, until q is pressed
+    ///
+    /// Where standard output is no terminal, it prints one picture and ends.
+    Top {
+        /// The server to ask
+        #[command(flatten)]
+        server: Server,
+        /// Seconds between two pictures
+        #[arg(short, long, value_name = "SECONDS", default_value_t = 1.0, value_parser = delay)]
+        delay: f64,
+        /// Print one picture as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the calls of a rank that was started with PMIX_DSTORE_TRACE=1 and PMIX_DSTORE_LOG_FILE
+    Trace {
+        /// The server to ask
+        #[command(flatten)]
+        server: Server,
+        /// The job
+        nspace: String,
+        /// The rank
+        rank: String,
+        /// Go on until the rank ends
+        #[arg(short, long)]
+        follow: bool,
+        /// Print a line of JSON for each call
+        #[arg(long)]
+        json: bool,
+    },
     /// Look for what is wrong with jobs on this node, and say what to do
     Doctor {
         /// The server to ask
@@ -269,4 +299,11 @@ pub struct Target {
     pub nspace: String,
     /// Its ranks; without them all
     pub ranks: Vec<u32>,
+}
+
+fn delay(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("seconds, from 0.1 to 3600".to_owned()),
+    }
 }

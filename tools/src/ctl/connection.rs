@@ -1,10 +1,12 @@
 //! The connection to the server that the command line means.
 
+use pmix_client::inspection::{self, elements};
 use pmix_client::{Client, Environment, tool};
 use pmix_dstore::model::{DataArray, Info, Key, Nspace, Proc, ProcInfo, Query, Rank, Status, Value, keys};
 
 use super::args::Server;
 use super::value::info_of;
+use super::waits::{Known, Processes};
 
 /// A connection as a tool.
 pub struct Connection {
@@ -74,10 +76,49 @@ impl Connection {
         Ok(procs)
     }
 
+    /// What a server of this library tells of itself; nothing of one that is another library's.
+    pub fn inspected(&self) -> Inspected {
+        let keys =
+            [inspection::COLLECTIVES, inspection::WAITS, inspection::MISSED, inspection::CONNECTIONS, inspection::LOST];
+        let infos = self.query(&keys, Vec::new()).unwrap_or_default();
+        Inspected {
+            collectives: elements(&infos),
+            waits: elements(&infos),
+            missed: elements(&infos),
+            connections: elements(&infos),
+            lost: elements(&infos),
+        }
+    }
+
     /// Ends the connection.
     pub fn close(self) {
         // The answer has been printed; a server that is lost meanwhile changes nothing.
         let _ = self.client.finalize(&[]);
+    }
+}
+
+/// What a server tells of itself.
+pub struct Inspected {
+    /// Collectives that are not over.
+    pub collectives: Vec<inspection::Collective>,
+    /// Gets that wait.
+    pub waits: Vec<inspection::Wait>,
+    /// Keys that did not come.
+    pub missed: Vec<inspection::Missed>,
+    /// Connected processes.
+    pub connections: Vec<inspection::Connection>,
+    /// Processes that the server has lost.
+    pub lost: Vec<inspection::Lost>,
+}
+
+impl Inspected {
+    /// Rows of the process table, with what the server says of connections.
+    pub fn known(&self, processes: impl IntoIterator<Item = ProcInfo>) -> Processes {
+        let one = |process: ProcInfo| {
+            let is_connected = self.connections.iter().any(|connection| connection.proc == process.proc);
+            (process.proc.clone(), Known { process, is_connected })
+        };
+        processes.into_iter().map(one).collect()
     }
 }
 

@@ -3,24 +3,28 @@
 //! It looks from outside, at what the kernel tells of processes and files, and asks the server for its ranks. So it needs no help
 //! from ranks that hang.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use nix::sys::statvfs::statvfs;
-use pmix_dstore::model::ProcInfo;
+use pmix_client::inspection::{Connection, Lost};
+use pmix_dstore::model::{Nspace, ProcInfo};
 use serde_json::json;
 
 use super::Printout;
 use super::args::Server;
-use super::connection::Connection;
+use super::connection::{self, Inspected};
+use super::process::Process;
 use super::servers;
 use super::value::escaped;
+use super::waits::{self, Processes};
 use crate::prrte;
 
 /// A file system with less room than this is as good as full: a segment of a large job does not fit.
 const ROOM_MIN: u64 = 4 << 20;
-/// No more ranks are named in a line.
-const RANKS_MAX: usize = 16;
+/// What has waited for less may be over in a moment.
+const WAIT_MIN: Duration = Duration::from_secs(1);
 
 /// Something that is wrong.
 #[derive(Debug, PartialEq)]
@@ -36,9 +40,11 @@ struct Finding {
 pub fn doctor(server: &Server, json: bool) -> Result<Printout, String> {
     let mut findings = of_files()?;
     let mut seen = String::new();
-    match Connection::open(server) {
+    match connection::Connection::open(server) {
         Ok(connection) => {
             let host = connection.client().hostname();
+            let inspected = connection.inspected();
+            let mut all = Vec::new();
             for name in connection.namespaces().unwrap_or_default() {
                 let procs = connection.processes(&name).unwrap_or_default();
                 seen += &format!("looked at job {}: {} ranks\n", escaped(&name), procs.len());
@@ -46,7 +52,10 @@ pub fn doctor(server: &Server, json: bool) -> Result<Printout, String> {
                     |proc: &&ProcInfo| proc.hostname.as_ref().is_some_and(|name| name.to_bytes() == host.as_bytes());
                 let ranks: Vec<Rank> = procs.iter().filter(here).map(Rank::of).collect();
                 findings.extend(of_ranks(&name, &ranks));
+                all.extend(procs);
             }
+            findings.extend(of_waits(&inspected, &inspected.known(all)));
+            findings.extend(of_releases(&inspected));
             connection.close();
         }
         Err(reason) => findings.push(Finding {
@@ -91,65 +100,10 @@ struct Rank {
     process: Option<Process>,
 }
 
-/// A process.
-#[derive(Debug, Default)]
-struct Process {
-    pid: i32,
-    /// Whether it is there and may be looked at.
-    is_seen: bool,
-    is_stopped: bool,
-    /// The PMIx libraries that it has mapped.
-    libraries: Vec<PathBuf>,
-    has_segments: bool,
-    /// The directory of its segments, if its server made some.
-    directory: Option<PathBuf>,
-    /// `PMIX_DSTORE_SHM=0` in its environment.
-    is_switched_off: bool,
-}
-
 impl Rank {
     fn of(proc: &ProcInfo) -> Rank {
         Rank { rank: proc.proc.rank.0, process: (proc.pid > 0).then(|| Process::look(proc.pid)) }
     }
-}
-
-impl Process {
-    fn look(pid: i32) -> Process {
-        let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}"));
-        let Ok(maps) = read("maps") else { return Process { pid, ..Process::default() } };
-        let state = read("status").unwrap_or_default();
-        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        let variable = |name: &str| {
-            let value = environment.split(|byte| *byte == 0).find_map(|text| text.strip_prefix(name.as_bytes()));
-            value.and_then(|value| value.strip_prefix(b"=")).map(|value| String::from_utf8_lossy(value).into_owned())
-        };
-        let directory = variable("PMIX_DSTORE_SEGMENTS").map(PathBuf::from);
-        let mut libraries: Vec<PathBuf> = mapped(&maps).filter(|path| is_library(path)).map(PathBuf::from).collect();
-        libraries.sort();
-        libraries.dedup();
-        let is_segment =
-            |path: &str| directory.as_ref().is_some_and(|directory| Path::new(path).starts_with(directory));
-        Process {
-            pid,
-            is_seen: true,
-            is_stopped: state
-                .lines()
-                .any(|line| line.strip_prefix("State:").is_some_and(|word| word.trim().starts_with('T'))),
-            libraries,
-            has_segments: mapped(&maps).any(is_segment),
-            is_switched_off: variable("PMIX_DSTORE_SHM").as_deref() == Some("0"),
-            directory,
-        }
-    }
-}
-
-/// The files of `/proc/PID/maps`.
-fn mapped(maps: &str) -> impl Iterator<Item = &str> {
-    maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]))
-}
-
-fn is_library(path: &str) -> bool {
-    Path::new(path).file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("libpmix"))
 }
 
 /// What is wrong with the ranks of a job on this node: one finding of a kind for all of them.
@@ -212,6 +166,77 @@ fn of_ranks(job: &str, ranks: &[Rank]) -> Vec<Finding> {
     findings
 }
 
+/// What waits for longer than a moment, and what was waited for in vain.
+fn of_waits(inspected: &Inspected, processes: &Processes) -> Vec<Finding> {
+    let is_long = |age: Duration| age >= WAIT_MIN;
+    let collectives = inspected.collectives.iter().filter(|collective| is_long(collective.age));
+    let collectives = collectives.map(|collective| Finding {
+        code: if collective.at_host { "host-silent" } else { "collective-waits" },
+        what: waits::of_collective(collective, processes),
+        next: match collective.at_host {
+            true => {
+                "The processes of other nodes have not entered, or the host does not answer: ask the servers there."
+            }
+            false => "Look at the processes that are missing: gdb -p, or their output.",
+        },
+    });
+    let gets = inspected.waits.iter().filter(|wait| is_long(wait.age)).map(|wait| Finding {
+        code: if wait.at_host { "host-silent" } else { "get-waits" },
+        what: waits::of_wait(wait, processes),
+        next: match wait.at_host {
+            true => "The other node's server has no such value yet, or the host does not answer.",
+            false => {
+                "That process has not called PMIx_Commit with this key; PMIX_TIMEOUT or PMIX_OPTIONAL bounds the wait."
+            }
+        },
+    });
+    let missed = inspected.missed.iter().map(|missed| Finding {
+        code: "key-not-put",
+        what: waits::of_missed(missed),
+        next: "If the program can do without it, PMIX_OPTIONAL or PMIX_IMMEDIATE saves the wait.",
+    });
+    collectives.chain(gets).chain(missed).chain(of_losses(inspected)).collect()
+}
+
+/// Processes that the server has lost, by job.
+fn of_losses(inspected: &Inspected) -> Vec<Finding> {
+    let mut jobs: BTreeMap<&Nspace, Vec<u32>> = BTreeMap::new();
+    for Lost { proc } in &inspected.lost {
+        jobs.entry(&proc.nspace).or_default().push(proc.rank.0);
+    }
+    let finding = |(job, ranks): (&Nspace, Vec<u32>)| Finding {
+        code: "lost",
+        what: format!("job {}, {}: the process ended without PMIx_Finalize", escaped(&job.to_string()), listed(&ranks)),
+        next: "It was killed, or crashed; the launcher's output may tell. Collectives go on without it.",
+    };
+    jobs.into_iter().map(finding).collect()
+}
+
+/// Jobs whose ranks have libraries of several releases.
+fn of_releases(inspected: &Inspected) -> Vec<Finding> {
+    let mut jobs: BTreeMap<&Nspace, BTreeMap<&str, Vec<u32>>> = BTreeMap::new();
+    for Connection { proc, release, is_tool, .. } in &inspected.connections {
+        if !is_tool {
+            jobs.entry(&proc.nspace).or_default().entry(release).or_default().push(proc.rank.0);
+        }
+    }
+    let mixed = jobs.into_iter().filter(|(_, releases)| releases.len() > 1);
+    let finding = |(job, releases): (&Nspace, BTreeMap<&str, Vec<u32>>)| {
+        let one = |(release, ranks): (&&str, &Vec<u32>)| format!("{} in {}", escaped(release), listed(ranks));
+        let releases: Vec<_> = releases.iter().map(one).collect();
+        Finding {
+            code: "releases",
+            what: format!(
+                "job {}: libraries of several releases are connected: {}",
+                escaped(&job.to_string()),
+                releases.join("; ")
+            ),
+            next: "It may be meant. If not, LD_LIBRARY_PATH differs between ranks: pmixctl info, run as a rank, shows what they load.",
+        }
+    };
+    mixed.map(finding).collect()
+}
+
 /// Full file systems below the segments.
 fn of_directories(job: &str, ranks: &[Rank]) -> Option<Finding> {
     let directory = ranks.iter().find_map(|rank| rank.process.as_ref()?.directory.clone())?;
@@ -225,13 +250,14 @@ fn of_directories(job: &str, ranks: &[Rank]) -> Option<Finding> {
 
 /// "rank 3 (process 17)", or "ranks 0, 1 and 2 more".
 fn named(ranks: &[&Rank]) -> String {
-    let word = |rank: &&Rank| rank.rank.to_string();
     match ranks {
         [one] => format!("rank {} (process {})", one.rank, one.process.as_ref().map_or(0, |process| process.pid)),
-        some if some.len() <= RANKS_MAX => format!("ranks {}", some.iter().map(word).collect::<Vec<_>>().join(", ")),
-        many => {
-            let first: Vec<_> = many[..RANKS_MAX].iter().map(word).collect();
-            format!("ranks {} and {} more", first.join(", "), many.len() - RANKS_MAX)
-        }
+        some => listed(&some.iter().map(|rank| rank.rank).collect::<Vec<_>>()),
     }
+}
+
+/// "rank 3", or "ranks 0, 1 and 2 more".
+fn listed(ranks: &[u32]) -> String {
+    let names = waits::shortened(ranks.iter().map(ToString::to_string).collect());
+    if ranks.len() == 1 { format!("rank {names}") } else { format!("ranks {names}") }
 }

@@ -58,7 +58,7 @@ fn as_json(procs: &[ProcInfo], host: &str) -> String {
 }
 
 /// The state as the server has it; `stopped` where the process is of this host and the kernel says so, for which PMIx has no state.
-fn state_of(proc: &ProcInfo, host: &str) -> String {
+pub fn state_of(proc: &ProcInfo, host: &str) -> String {
     match of_kernel(proc, host, "State:") {
         Some(word) if word.starts_with('T') => "stopped".to_owned(),
         _ => state(proc.state),
@@ -66,7 +66,7 @@ fn state_of(proc: &ProcInfo, host: &str) -> String {
 }
 
 /// The memory of a process of this host that is in RAM, in KiB, shared pages included; `None` where it cannot be read.
-fn memory_of(proc: &ProcInfo, host: &str) -> Option<u64> {
+pub fn memory_of(proc: &ProcInfo, host: &str) -> Option<u64> {
     of_kernel(proc, host, "VmRSS:")?.trim_end_matches("kB").trim().parse().ok()
 }
 

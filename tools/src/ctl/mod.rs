@@ -14,9 +14,13 @@ mod inspect;
 mod jobs;
 mod links;
 mod manual;
+mod process;
 mod servers;
 mod table;
+mod top;
+mod trace;
 mod value;
+mod waits;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -56,6 +60,8 @@ fn answer(command: &Command) -> Result<Printout, String> {
     match command {
         Command::Ps { server, nspace, json } => jobs::ps(server, nspace.as_deref(), *json),
         Command::Servers { json } => servers::servers(*json),
+        Command::Top { server, delay, json } => top::top(server, *delay, *json),
+        Command::Trace { server, nspace, rank, follow, json } => trace::trace(server, nspace, rank, *follow, *json),
         Command::Doctor { server, json } => doctor::doctor(server, *json),
         Command::Query { server, keys, qualifiers, json } => data::query(server, keys, qualifiers, *json),
         Command::Get { server, nspace, rank, key, wait, json } => {

@@ -1,0 +1,81 @@
+//! A process of this node, as the kernel shows it: its state, and what it has mapped of PMIx.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A process of this node.
+#[derive(Debug, Default)]
+pub struct Process {
+    /// Its number.
+    pub pid: i32,
+    /// Whether it is there and may be looked at.
+    pub is_seen: bool,
+    /// Stopped by a signal or a debugger.
+    pub is_stopped: bool,
+    /// The PMIx libraries that it has mapped.
+    pub libraries: Vec<PathBuf>,
+    /// It has mapped a segment of that directory.
+    pub has_segments: bool,
+    /// The directory of its segments, if its server made some.
+    pub directory: Option<PathBuf>,
+    /// `PMIX_DSTORE_SHM=0` in its environment.
+    pub is_switched_off: bool,
+}
+
+impl Process {
+    /// Looks at a process.
+    pub fn look(pid: i32) -> Process {
+        let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}"));
+        let Ok(maps) = read("maps") else { return Process { pid, ..Process::default() } };
+        let state = read("status").unwrap_or_default();
+        let directory = variable(pid, "PMIX_DSTORE_SEGMENTS").map(PathBuf::from);
+        let mut libraries: Vec<PathBuf> = mapped(&maps).filter(|path| is_library(path)).map(PathBuf::from).collect();
+        libraries.sort();
+        libraries.dedup();
+        let is_segment =
+            |path: &str| directory.as_ref().is_some_and(|directory| Path::new(path).starts_with(directory));
+        Process {
+            pid,
+            is_seen: true,
+            is_stopped: state
+                .lines()
+                .any(|line| line.strip_prefix("State:").is_some_and(|word| word.trim().starts_with('T'))),
+            libraries,
+            has_segments: mapped(&maps).any(is_segment),
+            is_switched_off: variable(pid, "PMIX_DSTORE_SHM").is_some_and(|value| value == "0"),
+            directory,
+        }
+    }
+
+    /// The bytes of its server's segments that are in use; `None` if the directory cannot be read.
+    pub fn segment_bytes(&self) -> Option<u64> {
+        let files = fs::read_dir(self.directory.as_ref()?).ok()?.flatten();
+        Some(
+            files
+                .filter_map(|file| file.metadata().ok())
+                .filter(|data| data.is_file())
+                .map(|data| data.blocks() * 512)
+                .sum(),
+        )
+    }
+}
+
+/// The value of a variable in the environment with which a process started.
+pub fn variable(pid: i32, name: &str) -> Option<OsString> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let value =
+        environment.split(|byte| *byte == 0).find_map(|text| text.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
+    value.map(|value| OsString::from_vec(value.to_vec()))
+}
+
+/// The files of `/proc/PID/maps`.
+fn mapped(maps: &str) -> impl Iterator<Item = &str> {
+    maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]))
+}
+
+fn is_library(path: &str) -> bool {
+    Path::new(path).file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("libpmix"))
+}

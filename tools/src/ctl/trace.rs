@@ -1,0 +1,133 @@
+//! `pmixctl trace`: the calls of a rank, from the file to which it writes its trace.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+use pmix_dstore::log;
+use serde_json::json;
+
+use super::Printout;
+use super::args::Server;
+use super::connection::{Connection, rank};
+use super::process::variable;
+use super::value::escaped;
+
+/// How often a file is looked at for more.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Prints the calls of a rank; with `follow` until it ends.
+pub fn trace(server: &Server, job: &str, word: &str, follow: bool, json: bool) -> Result<Printout, String> {
+    let pid = pid_of(server, job, word)?;
+    let path = file_of(pid).map_err(|reason| format!("rank {word} of {job} (process {pid}) {reason}"))?;
+    let file = open(&path, pid).map_err(|error| format!("{}: {error}", path.display()))?;
+    let mut file = BufReader::new(file);
+    let mut line = Vec::new();
+    let mut out = std::io::stdout().lock();
+    let mut is_empty = true;
+    loop {
+        // Before the read, so that the last lines of a rank that ends are read.
+        let goes_on = follow && Path::new(&format!("/proc/{pid}")).exists();
+        while file.read_until(b'\n', &mut line).map_err(|error| format!("{}: {error}", path.display()))? > 0 {
+            if line.last() != Some(&b'\n') {
+                break;
+            }
+            if let Some((time, call)) = call(&String::from_utf8_lossy(&line), pid) {
+                is_empty = false;
+                let text = if json {
+                    json!({ "time": time, "call": call }).to_string()
+                } else {
+                    format!("{time} {}", escaped(call))
+                };
+                // The reader has closed the pipe: it has seen enough.
+                if writeln!(out, "{text}").is_err() {
+                    return Ok(Printout::good(String::new()));
+                }
+            }
+            line.clear();
+        }
+        if !goes_on {
+            return Ok(Printout { text: String::new(), is_good: !is_empty });
+        }
+        let _ = out.flush();
+        sleep(PAUSE);
+    }
+}
+
+/// The process of a rank on this node: the one that is connected, or else the one that the launcher started.
+fn pid_of(server: &Server, job: &str, word: &str) -> Result<i32, String> {
+    let wanted = rank(word)?;
+    let connection = Connection::open(server)?;
+    let processes = connection.processes(job);
+    let inspected = connection.inspected();
+    let host = connection.client().hostname();
+    connection.close();
+    let process = processes
+        .map_err(|status| format!("job {job}: {status}"))?
+        .into_iter()
+        .find(|process| process.proc.rank == wanted)
+        .ok_or_else(|| format!("job {job} has no rank {word}"))?;
+    if process.hostname.as_ref().is_some_and(|name| name.to_bytes() != host.as_bytes()) {
+        return Err(format!("rank {word} of {job} is on another node; ask there"));
+    }
+    let connected = inspected.connections.iter().find(|connection| connection.proc == process.proc);
+    let pid = connected.and_then(|connection| connection.pid).unwrap_or(process.pid);
+    if pid > 0 { Ok(pid) } else { Err(format!("the server knows no process of rank {word} of {job}")) }
+}
+
+/// The file of a process's trace.
+///
+/// # Errors
+/// Why there is none, and what to do.
+fn file_of(pid: i32) -> Result<PathBuf, &'static str> {
+    let is_on = variable(pid, "PMIX_DSTORE_TRACE").is_some_and(|value| value == "1")
+        || variable(pid, "PMIX_DSTORE_LOG")
+            .is_some_and(|value| value.to_string_lossy().split(',').any(|word| word.ends_with("trace")));
+    match variable(pid, log::FILE) {
+        _ if !is_on => Err(
+            "is not traced: start the job with PMIX_DSTORE_TRACE=1 and PMIX_DSTORE_LOG_FILE=/tmp/pmix.%p in its environment",
+        ),
+        None => Err("writes its trace to its standard error; PMIX_DSTORE_LOG_FILE=/tmp/pmix.%p gives it a file"),
+        Some(template) => {
+            let path = log::file_name(&template, pid.cast_unsigned());
+            let start = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+            Ok(start.join(path))
+        }
+    }
+}
+
+/// Opens a file for reading, if it is a regular file of the process's user: its name comes from another process.
+fn open(path: &Path, pid: i32) -> std::io::Result<File> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let (found, process) = (file.metadata()?, std::fs::metadata(format!("/proc/{pid}"))?);
+    if !found.is_file() || found.uid() != process.uid() {
+        return Err(std::io::Error::other("not a regular file of that process's user"));
+    }
+    Ok(file)
+}
+
+/// The time and the call of a line: `1700000000.000001 pmix-dstore[17]: PMIx_Get(...) -> PMIX_SUCCESS [...]`. Several processes may
+/// share the file.
+fn call(line: &str, pid: i32) -> Option<(&str, &str)> {
+    let (time, rest) = line.trim_end().split_once(' ')?;
+    let call = rest.strip_prefix(&format!("pmix-dstore[{pid}]: "))?;
+    Some((time, call.strip_prefix("trace: ").unwrap_or(call))).filter(|(_, call)| call.starts_with("PMIx_"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::call;
+
+    #[test]
+    fn only_calls_of_the_process_are_shown() {
+        let line = "1700000000.000001 pmix-dstore[17]: PMIx_Commit() -> PMIX_SUCCESS [3 us]\n";
+        assert_eq!(call(line, 17), Some(("1700000000.000001", "PMIx_Commit() -> PMIX_SUCCESS [3 us]")));
+        assert_eq!(call(line, 18), None);
+        assert_eq!(call("1700000000.000001 pmix-dstore client job:0: shared memory is used\n", 17), None);
+        assert_eq!(call("", 17), None);
+    }
+}
