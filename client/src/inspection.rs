@@ -191,7 +191,8 @@ impl Element for Wait {
     const KEY: &'static str = WAITS;
 
     fn infos(&self) -> Vec<Info> {
-        let mut infos = vec![procs(ASKER, std::slice::from_ref(&self.asker)), procs(keys::PROCID, &[self.of.clone()])];
+        let mut infos =
+            vec![procs(ASKER, std::slice::from_ref(&self.asker)), procs(keys::PROCID, std::slice::from_ref(&self.of))];
         infos.extend(self.key.as_deref().map(|key| text(KEY, key)));
         infos.extend([age(self.age), flag(AT_HOST, self.at_host)]);
         infos

@@ -6,7 +6,7 @@ use pmix_dstore::model::{DataArray, Info, Key, Nspace, Proc, ProcInfo, Query, Ra
 
 use super::args::Server;
 use super::value::info_of;
-use super::waits::{Known, Processes};
+use super::waits::{JobProcess, Processes};
 
 /// A connection as a tool.
 pub struct Connection {
@@ -116,7 +116,7 @@ impl Inspected {
     pub fn known(&self, processes: impl IntoIterator<Item = ProcInfo>) -> Processes {
         let one = |process: ProcInfo| {
             let is_connected = self.connections.iter().any(|connection| connection.proc == process.proc);
-            (process.proc.clone(), Known { process, is_connected })
+            (process.proc.clone(), JobProcess { process, is_connected })
         };
         processes.into_iter().map(one).collect()
     }

@@ -1,6 +1,6 @@
 //! `pmixctl`: servers, their jobs and the files of the library, for people and scripts.
 //!
-//! Each command returns a [`Printout`], which `pmixctl` prints. What can go wrong is said in words, with what to do next.
+//! Each command returns a `Printout`, which `pmixctl` prints. What can go wrong is said in words, with what to do next.
 
 pub mod args;
 mod connection;

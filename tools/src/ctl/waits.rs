@@ -12,11 +12,11 @@ use super::value::{escaped, state};
 const RANKS_MAX: usize = 16;
 
 /// The processes of the server's jobs, by name.
-pub type Processes = BTreeMap<Proc, Known>;
+pub type Processes = BTreeMap<Proc, JobProcess>;
 
 /// A process as the server knows it.
 #[derive(Clone, Debug)]
-pub struct Known {
+pub struct JobProcess {
     /// Its row in the process table.
     pub process: ProcInfo,
     /// It is connected now.
@@ -84,7 +84,7 @@ fn in_brackets(proc: &Proc, processes: &Processes) -> String {
 }
 
 /// "process 17, not connected".
-fn condition(known: &Known) -> String {
+fn condition(known: &JobProcess) -> String {
     let state = state(known.process.state);
     let word = match state.as_str() {
         // The host has registered or started it.
@@ -113,7 +113,7 @@ mod tests {
         Proc::new(Nspace::new("job").unwrap(), Rank(rank))
     }
 
-    fn known(rank: u32, state: u8, is_connected: bool) -> (Proc, Known) {
+    fn known(rank: u32, state: u8, is_connected: bool) -> (Proc, JobProcess) {
         let process = ProcInfo {
             proc: proc(rank),
             hostname: None,
@@ -122,7 +122,7 @@ mod tests {
             exit_code: 0,
             state,
         };
-        (proc(rank), Known { process, is_connected })
+        (proc(rank), JobProcess { process, is_connected })
     }
 
     #[test]
