@@ -2,7 +2,7 @@
 //!
 //! Macros write all entry points, so that each has the same boundary. A panic ends there: the call answers `PMIX_ERROR`, a line goes to
 //! standard error, and the MPI process goes on. The thread cannot be cancelled where a cancellation would end the process. Callbacks
-//! come only after the call has returned. What a user asks to see of each call is the work of [`watch`](crate::watch).
+//! come only after the call has returned. What a user asks to see of each call is the work of [`crate::watch`].
 //!
 //! The macros put no `unsafe` around bodies. The functions of [`api`](crate::api) read their arguments with small helpers, whose callers
 //! say why an argument may be read or written.
