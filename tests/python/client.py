@@ -281,7 +281,7 @@ class Acts:
     def heeded(self):
         """What the module's own hosts never answer."""
         self.call("log", [said.info(PMIX_LOG_STDERR, "a line", PMIX_STRING)], [])
-        self.call("job_control", ALL, [said.info(PMIX_JOB_CTRL_PAUSE, True, PMIX_BOOL)])
+        self.call("job_control", ALL, [said.info(PMIX_JOB_CTRL_RESUME, True, PMIX_BOOL)])
         self.call("monitor", [said.info(PMIX_MONITOR_HEARTBEAT, True, PMIX_BOOL)], PMIX_MONITOR_HEARTBEAT_ALERT, [])
 
     def regex(self):

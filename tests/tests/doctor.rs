@@ -147,13 +147,13 @@ fn a_host_that_does_not_answer_a_direct_modex_is_named() {
     let pmixctl = pmixrun().with_file_name("pmixctl");
     // Each host is the node of one rank; that of the other node never commits.
     let script = format!(
-        "pmixctl() {{ {} \"$@\"; }}; F=$PMIX_SYSTEM_TMPDIR/doctor.done; \
-         test $TEST_RANK = 0 || {{ until rm $F 2>/dev/null; do sleep 0.05; done; exit 0; }}; {{ pmixctl get --pid $PPID test-host 1 a.key --wait 30 >/dev/null 2>&1 & }}; \
-         W=$!; until pmixctl doctor --pid $PPID | grep 'waits since [1-9]'; do sleep 0.1; done; pmixctl doctor --pid $PPID --json; kill $W; touch $F",
+        "pmixctl() {{ {} \"$@\"; }}; F=$PMIX_SYSTEM_TMPDIR/../doctor.done; S=$PMIX_SYSTEM_TMPDIR/pmix.sys.nodeA; \
+         test $TEST_RANK = 0 || {{ until rm $F 2>/dev/null; do sleep 0.05; done; exit 0; }}; {{ pmixctl get --file $S test-job 1 a.key --wait 30 >/dev/null 2>&1 & }}; \
+         W=$!; until pmixctl doctor --file $S | grep 'waits since [1-9]'; do sleep 0.1; done; pmixctl doctor --file $S --json; kill $W; touch $F",
         pmixctl.display()
     );
     let ended = beside_host(Library::ours(), &Traces::begin(), "-s 2 --tools name", &script);
     assert!(ended.stdout.contains("\"code\": \"host-silent\""), "{ended}");
     let line = ended.stdout.lines().find(|line| line.contains("waits since")).unwrap_or_default();
-    assert!(line.ends_with(" for key a.key of test-host:1; the host has not answered a request for it"), "{ended}");
+    assert!(line.ends_with(" for key a.key of test-job:1; the host has not answered a request for it"), "{ended}");
 }

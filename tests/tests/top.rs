@@ -16,7 +16,7 @@ fn in_terminal(script: &str) -> Option<String> {
         "OWN=$TMPDIR/../own; pmixctl() {{ {pmixctl} \"$@\"; }}; terminal() {{ tmux -S $OWN/tmux -f /dev/null \"$@\"; }}; \
          screen() {{ terminal capture-pane -p; }}; until_shown() {{ until screen | grep -q \"$1\"; do sleep 0.05; done; }}; \
          for rank in 0 1; do while test ! -s $OWN/here.$rank; do sleep 0.02; done; done; \
-         terminal new-session -d -x 150 -y 30 \"{pmixctl} top --pid $P --delay 0.2; echo ended: \\$?; stty -a; sleep 100\"; \
+         terminal new-session -d -x 150 -y 30 \"{pmixctl} top --pid $P --interval 0.2; echo ended: \\$?; stty -a; sleep 60\"; \
          until_shown 'q is pressed\\|running';",
         pmixctl = pmixctl.display()
     );

@@ -12,7 +12,7 @@ fn the_calls_of_a_rank_are_shown_while_it_waits() {
     );
     let script = format!(
         "pmixctl() {{ {} \"$@\"; }}; \
-         until pmixctl trace --pid $P $J 1 2>&1 | grep -c PMIx_Get | grep -q 2; do kill -0 $P || exit 1; sleep 0.05; done; \
+         until pmixctl trace --pid $P $J 1 2>&1 | grep -q 'PMIx_Get(.*:1,'; do kill -0 $P || exit 1; sleep 0.05; done; \
          pmixctl trace --pid $P $J 1 | sed 's/^/call: /'; pmixctl trace --pid $P --json $J 1 | sed 's/^/json: /'; \
          for rank in 0 7; do pmixctl trace --pid $P $J $rank 2>&1; echo \"exit: $?\"; done; \
         ",

@@ -47,8 +47,8 @@ pub enum Command {
         #[command(flatten)]
         server: Server,
         /// Seconds between two pictures
-        #[arg(short, long, value_name = "SECONDS", default_value_t = 1.0, value_parser = delay)]
-        delay: f64,
+        #[arg(short, long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval)]
+        interval: f64,
         /// Print one picture as JSON
         #[arg(long)]
         json: bool,
@@ -301,9 +301,21 @@ pub struct Target {
     pub ranks: Vec<u32>,
 }
 
-fn delay(text: &str) -> Result<f64, String> {
+fn interval(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(seconds),
         _ => Err("seconds, from 0.1 to 3600".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::Arguments;
+
+    #[test]
+    fn no_two_options_of_a_command_have_the_same_name() {
+        Arguments::command().debug_assert();
     }
 }

@@ -60,7 +60,7 @@ fn answer(command: &Command) -> Result<Printout, String> {
     match command {
         Command::Ps { server, nspace, json } => jobs::ps(server, nspace.as_deref(), *json),
         Command::Servers { json } => servers::servers(*json),
-        Command::Top { server, delay, json } => top::top(server, *delay, *json),
+        Command::Top { server, interval, json } => top::top(server, *interval, *json),
         Command::Trace { server, nspace, rank, follow, json } => trace::trace(server, nspace, rank, *follow, *json),
         Command::Doctor { server, json } => doctor::doctor(server, *json),
         Command::Query { server, keys, qualifiers, json } => data::query(server, keys, qualifiers, *json),

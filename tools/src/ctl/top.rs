@@ -27,13 +27,13 @@ const HINT: &str =
     "Gets are counted in processes that are started with PMIX_DSTORE_STATS=1; they print the counts at their end.";
 
 /// Shows the ranks; until the user ends it, if standard output is a terminal.
-pub fn top(server: &Server, delay: f64, json: bool) -> Result<Printout, String> {
+pub fn top(server: &Server, interval: f64, json: bool) -> Result<Printout, String> {
     let connection = Connection::open(server)?;
     let shown = if json || !io::stdout().is_terminal() {
         let picture = Picture::take(&connection);
         picture.map(|picture| if json { picture.json() } else { picture.lines().join("\n") + "\n" })
     } else {
-        live(&connection, Duration::from_secs_f64(delay)).map(|()| String::new())
+        live(&connection, Duration::from_secs_f64(interval)).map(|()| String::new())
     };
     connection.close();
     shown.map(Printout::good)
@@ -205,13 +205,13 @@ impl Drop for Screen {
 }
 
 /// Shows pictures until the user ends it.
-fn live(connection: &Connection, delay: Duration) -> Result<(), String> {
+fn live(connection: &Connection, interval: Duration) -> Result<(), String> {
     let of_terminal = |error: io::Error| format!("the terminal: {error}");
     let screen = Screen::open().map_err(of_terminal)?;
     loop {
         let lines = Picture::take(connection)?.lines();
         screen.show(&lines).map_err(of_terminal)?;
-        let next = Instant::now() + delay;
+        let next = Instant::now() + interval;
         while let Some(rest) = next.checked_duration_since(Instant::now()) {
             if !poll(rest).map_err(of_terminal)? {
                 break;
