@@ -9,12 +9,12 @@
 
 use std::ffi::{CStr, CString};
 use std::sync::{Arc, OnceLock, Weak};
-use std::thread;
 use std::time::Duration;
 
 use crossbeam::channel::{Receiver, RecvTimeoutError, bounded};
 use nix::sys::signal::SigSet;
 use parking_lot::Mutex;
+use pmix_dstore::fallible_alloc;
 use pmix_dstore::model::{Info, InfoFlags, Proc, Result, Status, Value, keys};
 
 use crate::client::groups::membership;
@@ -232,7 +232,7 @@ impl Client {
                 client.link.defer(Box::new(move || expire(&observer)));
             }
         };
-        let watching = thread::Builder::new().name("pmix-invitation".into()).spawn(watch);
+        let watching = fallible_alloc::spawn("pmix-invitation", watch);
         watching.map(drop).map_err(|_| Status::ERR_NOMEM)
     }
 }

@@ -3,6 +3,8 @@
 use crossbeam::channel::{Receiver, unbounded};
 
 use super::super::client::tests::{Stage, flag, nspace, stage};
+use std::thread;
+
 use super::*;
 use crate::EventHandler;
 use pmix_wire::Request;

@@ -16,8 +16,10 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::hash::{BuildHasher, Hash};
+use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
 
 use crate::status::{Result, Status};
 
@@ -33,8 +35,26 @@ const RESERVE_LEN: usize = 1 << 20;
 /// The smallest useful reserve.
 const RESERVE_LEN_MIN: usize = RESERVE_LEN / 2;
 
+/// Bytes of address space that a new thread needs at once: its stack, and its first allocations.
+const THREAD_ROOM: usize = (2 << 20) + (1 << 20);
+
 /// The reserve of this process.
 static RESERVE: Reserve = Reserve::new();
+
+/// Starts a thread with this name, if there is room for it.
+///
+/// Without this look ahead, a thread whose stack just fits would end the process: neither std's nor glibc's first allocations in a
+/// new thread can fail.
+///
+/// # Errors
+/// The system has no memory or no thread for it.
+pub fn spawn<T: Send + 'static>(name: &str, body: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
+    let mut room: Vec<u8> = Vec::new();
+    room.try_reserve_exact(THREAD_ROOM).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    // Otherwise the compiler may leave out an allocation that nobody uses.
+    drop(std::hint::black_box(room));
+    thread::Builder::new().name(name.into()).spawn(body)
+}
 
 /// The system's allocator with a reserve for small allocations, once [`reserve_emergency`] was called.
 ///

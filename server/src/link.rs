@@ -1,12 +1,12 @@
 //! The server process as a client of itself.
 
 use std::sync::{Arc, Weak};
-use std::thread;
 use std::time::Instant;
 
 use crossbeam::channel::{RecvTimeoutError, unbounded};
 use pmix_client::{Link, ReplyFn, Returned, Task};
 use pmix_dstore::codec::{Dialect, Module};
+use pmix_dstore::fallible_alloc;
 use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Result, Status};
@@ -90,7 +90,7 @@ impl Link for OwnLink {
             None => Some(task),
         };
         // The server has ended and has no thread any more. The callback must still run, so start a thread for it.
-        left.into_iter().for_each(|task| drop(thread::Builder::new().name("pmix-callback".into()).spawn(task)));
+        left.into_iter().for_each(|task| drop(fallible_alloc::spawn("pmix-callback", task)));
     }
 
     fn after(&self, returned: Returned, task: Task) {

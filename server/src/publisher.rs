@@ -8,10 +8,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use crossbeam::channel::{Sender, unbounded};
 use parking_lot::Mutex;
+use pmix_dstore::fallible_alloc;
 use pmix_dstore::file_ban;
 use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::job::JobData;
@@ -251,7 +252,7 @@ impl Publishers {
         if let Worker::None = *worker {
             let (sender, plans) = unbounded();
             // It inherits the signal mask of the server's thread: all signals are blocked.
-            let thread = thread::Builder::new().name("pmix-publisher".into()).spawn(move || {
+            let thread = fallible_alloc::spawn("pmix-publisher", move || {
                 plans.into_iter().for_each(perform);
             });
             match thread {

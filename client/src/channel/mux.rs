@@ -20,6 +20,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::SigSet;
 use nix::sys::socket::{Shutdown, shutdown};
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use pmix_dstore::fallible_alloc;
 use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::log::{self, Level, Target, Writer};
 use pmix_dstore::model::{Result, Status};
@@ -251,7 +252,7 @@ impl Mux {
                 let _ = SigSet::all().thread_set_mask();
                 task();
             };
-            return drop(std::thread::Builder::new().name("pmix-callback".into()).spawn(run));
+            return drop(fallible_alloc::spawn("pmix-callback", run));
         }
         state.due.push_back(Due::Task(task));
         self.rouse(&state);
@@ -267,7 +268,7 @@ impl Mux {
             state.thread_wanted = true;
         }
         let mux = Arc::clone(self);
-        let thread = std::thread::Builder::new().name("pmix".into()).spawn(move || {
+        let thread = fallible_alloc::spawn("pmix", move || {
             // The application's signals must be delivered to its own threads.
             let _ = SigSet::all().thread_set_mask();
             mux.run_callbacks();

@@ -11,6 +11,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::SigSet;
 use parking_lot::{Condvar, Mutex};
+use pmix_dstore::fallible_alloc;
 use pmix_dstore::model::{Info, Proc, Result, Status, keys};
 
 use super::ops::done;
@@ -184,7 +185,7 @@ impl Inner {
         // The callback thread must run to receive flow control.
         self.link.defer(Box::new(|| {}));
         let (inner, own) = (Arc::clone(self), Arc::clone(&collector));
-        let thread = std::thread::Builder::new().name("pmix-stdin".into()).spawn(move || {
+        let thread = fallible_alloc::spawn("pmix-stdin", move || {
             // The application's signals must be delivered to its own threads.
             let _ = SigSet::all().thread_set_mask();
             inner.push_all(&own, io::stdin().as_fd(), &targets, &directives);

@@ -6,10 +6,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
+use pmix_dstore::fallible_alloc;
 
 use crate::cleanup::FileState;
 
@@ -80,7 +80,7 @@ impl Files {
         }
         let checks = self.checks.clone();
         // The new thread inherits the signal mask of the server's thread, which calls this: all signals are blocked.
-        let begun = thread::Builder::new().name("pmix-files".into()).spawn(move || checks.run(user));
+        let begun = fallible_alloc::spawn("pmix-files", move || checks.run(user));
         if begun.is_ok() {
             looks.waiting.insert(user, VecDeque::from([look]));
         }
@@ -123,6 +123,8 @@ impl FileChecks {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use crossbeam::channel::{Receiver, Sender, unbounded};
 
     use super::*;

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam::channel::Receiver;

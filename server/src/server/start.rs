@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::{SigSet, SigmaskHow};
@@ -58,7 +58,7 @@ fn start_thread(shared: &Arc<SharedState>, tcp: TcpListener, connections: u64) -
     // The host's signals are for the host's threads: ours is born with all of them blocked.
     let blocked = |error| did_not_start("block signals", error);
     let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK).map_err(blocked)?;
-    let thread = thread::Builder::new().name("pmix-server".into()).spawn(move || {
+    let thread = fallible_alloc::spawn("pmix-server", move || {
         own.begin_thread();
         drop(own);
         serving.run();
