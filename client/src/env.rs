@@ -7,6 +7,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use pmix_dstore::codec::{BufferType, Module};
+use pmix_dstore::environment;
 use pmix_dstore::model::{Nspace, Proc, Rank, Result, Status};
 use pmix_dstore::segment::FileId;
 
@@ -103,7 +104,20 @@ impl Environment {
     /// # Errors
     /// As [`Environment::from_lookup`].
     pub fn from_process() -> Result<Environment> {
-        Environment::from_lookup(|name| std::env::var_os(name))
+        // Two dozen searches through all variables would be a part of a rank's start that shows.
+        let mut variables: Vec<Vec<u8>> = Vec::new();
+        environment::has(|variable| {
+            variables.push(variable.to_vec());
+            false
+        });
+        Environment::from_lookup(|name| {
+            if !name.starts_with(environment::PREFIX) {
+                return std::env::var_os(name);
+            }
+            let value =
+                |variable: &Vec<u8>| variable.strip_prefix(name.as_bytes())?.strip_prefix(b"=").map(<[u8]>::to_vec);
+            variables.iter().find_map(value).map(OsString::from_vec)
+        })
     }
 
     /// An environment in which `lookup` finds a variable by its name.

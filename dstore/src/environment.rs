@@ -9,6 +9,9 @@ unsafe extern "C" {
     static mut environ: *const *const c_char;
 }
 
+/// The beginning of the names that count.
+pub const PREFIX: &str = "PMIX_";
+
 /// Whether a variable whose name begins with `PMIX_` is one that is meant; `is_meant` gets it as `NAME=VALUE`.
 pub fn has(mut is_meant: impl FnMut(&[u8]) -> bool) -> bool {
     // SAFETY: as in `getenv`, which the library calls, too: a program does not change its environment while other threads read it.
@@ -23,8 +26,7 @@ pub fn has(mut is_meant: impl FnMut(&[u8]) -> bool) -> bool {
             return false;
         }
         // SAFETY: each variable is a C string, and the comparison stops at the first difference, hence at the NUL.
-        let is_ours =
-            b"PMIX_".iter().enumerate().all(|(at, byte)| unsafe { *variable.add(at) }.cast_unsigned() == *byte);
+        let is_ours = PREFIX.bytes().enumerate().all(|(at, byte)| unsafe { *variable.add(at) }.cast_unsigned() == byte);
         // SAFETY: as above.
         if is_ours && is_meant(unsafe { CStr::from_ptr(variable) }.to_bytes()) {
             return true;
