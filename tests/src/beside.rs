@@ -39,6 +39,11 @@ pub fn beside_host_with(
 /// # Panics
 /// If the job leaves something.
 pub fn beside_job(ranks: Library, traces: &Traces, job: &str, script: &str) -> Ended {
+    beside_job_within("", ranks, traces, job, script)
+}
+
+/// As [`beside_job`], where the shell runs `before` with the launcher and its arguments as the last words.
+pub fn beside_job_within(before: &str, ranks: Library, traces: &Traces, job: &str, script: &str) -> Ended {
     let (gate, wait) = (traces.own().join("gate"), traces.own().join("wait"));
     fs::write(&gate, "").expect("the gate");
     fs::write(&wait, format!("while test -e {}; do sleep 0.02; done", gate.display())).expect("a script");
@@ -51,7 +56,7 @@ pub fn beside_job(ranks: Library, traces: &Traces, job: &str, script: &str) -> E
         .env("WAIT", wait)
         .env("URI", traces.own().join("uri"))
         .arg("-c")
-        .arg(format!("$RUN --report-uri $URI {job} & P=$!; {begin}{script} {end}"))
+        .arg(format!("{before} $RUN --report-uri $URI {job} & P=$!; {begin}{script} {end}"))
         .run();
     assert_eq!(ended.code(), 0, "{ended}");
     traces.assert_none_left(&ended);

@@ -42,7 +42,7 @@ mod standing;
 mod traces;
 mod waiting;
 
-pub use beside::{beside_host, beside_host_with, beside_job};
+pub use beside::{beside_host, beside_host_with, beside_job, beside_job_within};
 pub use build::{
     Library, PLACEMENTS, Profile, benchmark_program, example, floor_library, plugin, pmixrun, program, program_with,
     repository, stock_release,

@@ -1,6 +1,7 @@
 //! What `pmixctl doctor` says of staged troubles.
 
-use pmix_tests::{Ended, Library, Run, Traces, beside_host, beside_job, pmixrun, program};
+use nix::unistd::geteuid;
+use pmix_tests::{Ended, Library, Run, Traces, beside_host, beside_job, beside_job_within, left_out, pmixrun, program};
 
 /// What doctor says of a job of `pmixrun`, whose ranks have this library, and its exit status. `before` is run first; `$J` is the job.
 fn said(library: Library, job: &str, before: &str) -> Ended {
@@ -156,4 +157,42 @@ fn a_host_that_does_not_answer_a_direct_modex_is_named() {
     assert!(ended.stdout.contains("\"code\": \"host-silent\""), "{ended}");
     let line = ended.stdout.lines().find(|line| line.contains("waits since")).unwrap_or_default();
     assert!(line.ends_with(" for key a.key of test-job:1; the host has not answered a request for it"), "{ended}");
+}
+
+#[test]
+fn a_full_file_system_is_named() {
+    if !geteuid().is_root() {
+        return left_out("root", "only root can mount");
+    }
+    // The launcher's directory is on a file system of its own, which only the job sees.
+    let mount = "mkdir -p $TMPDIR/../own/small; unshare -m sh -c 'mount -t tmpfs -o size=1m none $TMPDIR/../own/small && exec \"$@\"' sh";
+    let fill = "head -c 1048576 /dev/zero > $TMPDIR/../own/small/fill 2>/dev/null; ";
+    let job = format!(
+        "--tmpdir $TMPDIR/../own/small -n 2 sh -c 'test $PMIX_RANK = 1 || {fill} echo here > $TMPDIR/../own/here.$PMIX_RANK; . $WAIT'"
+    );
+    let pmixctl = pmixrun().with_file_name("pmixctl");
+    let script = format!(
+        "for rank in 0 1; do while test ! -s $TMPDIR/../own/here.$rank; do sleep 0.02; done; done; \
+         {} doctor --uri file:$URI --json;",
+        pmixctl.display()
+    );
+    let ended = beside_job_within(mount, Library::ours(), &Traces::begin(), &job, &script);
+    assert!(ended.stdout.contains("\"code\": \"full\""), "{ended}");
+    assert!(ended.stdout.contains("/own/small/pmixrun.") && ended.stdout.contains(" has 0 KiB left"), "{ended}");
+}
+
+#[test]
+fn ranks_that_cannot_map_segments_are_named() {
+    if !geteuid().is_root() {
+        return left_out("root", "only root can mount");
+    }
+    // In rank 1's container there is nothing at the place of the segments.
+    let large = program("large");
+    let job = format!(
+        "sh -c 'echo here > $TMPDIR/../own/here.$PMIX_RANK; test $PMIX_RANK = 0 || exec unshare -m sh -c \"mount -t tmpfs none \\$PMIX_DSTORE_SEGMENTS; \
+         exec {large} --between :\"; exec {large} --between \". $WAIT\"'",
+        large = large.display()
+    );
+    let ended = said(Library::ours(), &job, &until("no segment of the job is mapped"));
+    assert_says(&ended, 1, Some("no-segments"), ", rank 1 (process ");
 }

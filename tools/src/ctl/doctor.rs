@@ -239,8 +239,9 @@ fn of_releases(inspected: &Inspected) -> Vec<Finding> {
 
 /// Full file systems below the segments.
 fn of_directories(job: &str, ranks: &[Rank]) -> Option<Finding> {
-    let directory = ranks.iter().find_map(|rank| rank.process.as_ref()?.directory.clone())?;
-    let room = statvfs(&directory).ok().map(|stat| stat.blocks_available() * stat.fragment_size())?;
+    let process = ranks.iter().filter_map(|rank| rank.process.as_ref()).find(|process| process.directory.is_some())?;
+    let (directory, from_here) = (process.directory.as_ref()?, process.directory_from_here()?);
+    let room = statvfs(&from_here).ok().map(|stat| stat.blocks_available() * stat.fragment_size())?;
     (room < ROOM_MIN).then(|| Finding {
         code: "full",
         what: format!("job {job}: the file system of {} has {} KiB left", directory.display(), room / 1024),

@@ -50,9 +50,15 @@ impl Process {
         }
     }
 
+    /// The directory of its segments, as seen from outside: the process may have another root or other mounts.
+    pub fn directory_from_here(&self) -> Option<PathBuf> {
+        let inside = self.directory.as_ref()?.strip_prefix("/").ok()?.to_owned();
+        Some(Path::new(&format!("/proc/{}/root", self.pid)).join(inside))
+    }
+
     /// The bytes of its server's segments that are in use; `None` if the directory cannot be read.
     pub fn segment_bytes(&self) -> Option<u64> {
-        let files = fs::read_dir(self.directory.as_ref()?).ok()?.flatten();
+        let files = fs::read_dir(self.directory_from_here()?).ok()?.flatten();
         Some(
             files
                 .filter_map(|file| file.metadata().ok())
