@@ -144,6 +144,11 @@ impl Config {
 }
 
 impl RendezvousOptions {
+    /// Whether the host wants tools: it has asked for a way by which they find the server.
+    pub fn wants_tools(&self) -> bool {
+        self.system || self.session || self.tools || self.scheduler || self.report.is_some() || !self.files.is_empty()
+    }
+
     fn read(infos: &[Info]) -> Result<RendezvousOptions> {
         let is_set = |key| is_true(infos, key).unwrap_or(false);
         Ok(RendezvousOptions {

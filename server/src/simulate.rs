@@ -84,7 +84,7 @@ impl Simulation {
             hostname: hostname.to_owned(),
             server_tmpdir: "/nonexistent".into(),
             system_tmpdir: "/nonexistent".into(),
-            rendezvous: RendezvousOptions::default(),
+            rendezvous: RendezvousOptions { tools: true, ..RendezvousOptions::default() },
             uid: user.0,
             gid: user.1,
             singleton: None,

@@ -146,7 +146,7 @@ impl Bench {
             hostname: NODES[node].to_owned(),
             server_tmpdir: directory.unwrap_or(Path::new("/nonexistent")).to_owned(),
             system_tmpdir: "/tmp".into(),
-            rendezvous: RendezvousOptions::default(),
+            rendezvous: RendezvousOptions { tools: true, ..RendezvousOptions::default() },
             uid: 1000,
             gid: 1000,
             singleton: None,

@@ -68,6 +68,11 @@ impl Engine {
         if matches!(kind, PeerKind::LegacyTool | PeerKind::LegacyLauncher) {
             return Err("tools of releases before 3.0 are not supported".into());
         }
+        let comes_by_itself = !matches!(kind, PeerKind::ToolClient | PeerKind::LauncherClient | PeerKind::Singleton);
+        if comes_by_itself && !self.config.rendezvous.wants_tools() {
+            // Such hosts may not bear the question: Open MPI 4.1's mpirun answers no and then never ends.
+            return Err("the host takes no tools: it has not asked for PMIX_SERVER_TOOL_SUPPORT".into());
+        }
         let ToolUser { uid: user, is_root } = self.user_of_tool(transport, hello)?;
         let state = hello.proc.as_ref().and_then(|proc| Some((proc, self.nspaces.get(&proc.nspace)?)));
         if let Some((proc, state)) = state {

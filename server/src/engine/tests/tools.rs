@@ -288,3 +288,16 @@ fn singletons_are_answered_as_their_release_expects() {
     }
     assert_eq!(bench.log.len(), releases.len(), "they did not say farewell: {:?}", bench.log);
 }
+
+#[test]
+fn a_host_that_wants_no_tools_is_not_asked() {
+    let mut bench = Bench::new(0, 1, 1);
+    bench.engine.config.rendezvous.tools = false;
+    assert_eq!(bench.knock(PeerId(70), tool(1000), UpcallResult::Op(Status::SUCCESS)), None);
+    assert!(bench.log.pop().is_some_and(|line| line.contains("the host takes no tools")), "{:?}", bench.log);
+    // A tool that the host has launched is its own.
+    let (hello, transport) = named_tool(1000, PeerKind::ToolClient, proc(0));
+    bench.engine.hello(PeerId(71), transport, hello);
+    let is_asked = |output: &Output| matches!(output, Output::Upcall { upcall: Upcall::ToolConnected { .. }, .. });
+    assert!(bench.engine.take_outputs().iter().any(is_asked));
+}
