@@ -105,18 +105,22 @@ impl Environment {
     /// As [`Environment::from_lookup`].
     pub fn from_process() -> Result<Environment> {
         // Two dozen searches through all variables would be a part of a rank's start that shows.
-        let mut variables: Vec<Vec<u8>> = Vec::new();
+        let (mut text, mut ends) = (Vec::with_capacity(2048), Vec::with_capacity(32));
         environment::has(|variable| {
-            variables.push(variable.to_vec());
+            text.extend_from_slice(variable);
+            ends.push(text.len());
             false
         });
         Environment::from_lookup(|name| {
             if !name.starts_with(environment::PREFIX) {
                 return std::env::var_os(name);
             }
-            let value =
-                |variable: &Vec<u8>| variable.strip_prefix(name.as_bytes())?.strip_prefix(b"=").map(<[u8]>::to_vec);
-            variables.iter().find_map(value).map(OsString::from_vec)
+            let mut start = 0;
+            ends.iter().find_map(|end| {
+                let variable = &text[std::mem::replace(&mut start, *end)..*end];
+                let is_it = variable.get(name.len()) == Some(&b'=') && variable.starts_with(name.as_bytes());
+                is_it.then(|| OsString::from_vec(variable[name.len() + 1..].to_vec()))
+            })
         })
     }
 
