@@ -18,6 +18,9 @@ pub const CONNECTIONS: &str = "pmix.dstore.connections";
 /// The processes of this node that the server has lost: an array of [`Lost`].
 pub const LOST: &str = "pmix.dstore.lost";
 
+/// Most participants of a collective that an answer names.
+pub const PROCS_MAX: usize = 64;
+
 // Names of the infos in an element.
 const OPERATION: &str = "pmix.dstore.operation";
 const AGE: &str = "pmix.dstore.age";
@@ -35,8 +38,10 @@ const TOOL: &str = "pmix.dstore.tool";
 pub struct Collective {
     /// Its name: `fence`, `connect`, `disconnect`, `group construction`, `group destruction`.
     pub operation: String,
-    /// The participants, as the first process named them.
+    /// The participants, as the first process named them; the first [`PROCS_MAX`] if it named more.
     pub procs: Vec<Proc>,
+    /// How many it named.
+    pub named: u64,
     /// The time since the first process entered, in milliseconds precisely.
     pub age: Duration,
     /// The processes of this node that have entered.
@@ -168,6 +173,7 @@ impl Element for Collective {
         vec![
             text(OPERATION, &self.operation),
             procs(keys::GROUP_MEMBERSHIP, &self.procs),
+            Info::new(COUNT, Value::Uint64(self.named)),
             age(self.age),
             procs(ENTERED, &self.entered),
             procs(ABSENT, &self.absent),
@@ -179,6 +185,7 @@ impl Element for Collective {
         Some(Collective {
             operation: read_text(infos, OPERATION)?,
             procs: read_procs(infos, keys::GROUP_MEMBERSHIP)?,
+            named: Info::find(infos, COUNT)?.as_u64()?,
             age: read_age(infos)?,
             entered: read_procs(infos, ENTERED)?,
             absent: read_procs(infos, ABSENT)?,
@@ -283,6 +290,7 @@ mod tests {
         let collective = Collective {
             operation: "fence".into(),
             procs: vec![proc(u32::MAX - 1)],
+            named: 1,
             age: Duration::from_millis(1500),
             entered: vec![proc(0), proc(2)],
             absent: Vec::new(),

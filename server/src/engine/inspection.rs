@@ -91,7 +91,8 @@ impl Engine {
         entered.sort();
         inspection::Collective {
             operation: collective.kind.word().to_owned(),
-            procs: collective.procs.clone(),
+            procs: collective.procs.iter().take(inspection::PROCS_MAX).cloned().collect(),
+            named: collective.procs.len() as u64,
             age: now.saturating_duration_since(collective.since),
             entered,
             absent: if collective.at_host { Vec::new() } else { self.absent_from(collective) },
@@ -101,11 +102,14 @@ impl Engine {
 
     /// The processes of this node that a collective waits for, sorted.
     fn absent_from(&self, collective: &Collective) -> Vec<Proc> {
-        let over = self.over_for(collective);
+        let over: BTreeSet<Proc> = self.over_for(collective).into_iter().collect();
         let mut absent = Vec::new();
         for nspace in Self::nspaces_of(&collective.signature) {
             let Some(state) = self.nspaces.get(&nspace) else { continue };
-            let is_named = |proc: &Proc| collective.signature.iter().any(|member| member.covers(proc));
+            // Sorted, and possibly as long as the job: each rank is looked up, not compared with all.
+            let is_in = |proc: &Proc| collective.signature.binary_search(proc).is_ok();
+            let has_all = is_in(&Proc::new(nspace.clone(), Rank::WILDCARD));
+            let is_named = |proc: &Proc| has_all || is_in(proc);
             let alive = state.local_ranks().filter(|rank| state.is_alive(*rank));
             let procs = alive.map(|rank| Proc::new(nspace.clone(), rank)).filter(is_named);
             absent.extend(procs.filter(|proc| !collective.present.contains(proc) && !over.contains(proc)));

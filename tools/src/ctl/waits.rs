@@ -25,8 +25,8 @@ pub struct JobProcess {
 
 /// "fence of job since 4.0 s: entered 0, 1, 3; missing 2 (process 17, not connected)".
 pub fn of_collective(collective: &Collective, processes: &Processes) -> String {
-    let Collective { operation, procs, age, entered, absent, at_host } = collective;
-    let mut line = format!("{operation} of {} since {}: ", names(procs), seconds(*age));
+    let Collective { operation, procs, named, age, entered, absent, at_host } = collective;
+    let mut line = format!("{operation} of {} since {}: ", names(procs, *named), seconds(*age));
     if *at_host {
         line += &format!("all {} processes of this node have entered; the host has not answered", entered.len());
     } else {
@@ -59,9 +59,9 @@ fn name(proc: &Proc) -> String {
 }
 
 /// The participants; a job whose ranks all take part is named without them.
-fn names(procs: &[Proc]) -> String {
+fn names(procs: &[Proc], named: u64) -> String {
     let one = |proc: &Proc| if proc.rank.is_process() { name(proc) } else { escaped(&proc.nspace.to_string()) };
-    shortened(procs.iter().map(one).collect())
+    shortened_of(procs.iter().map(one).collect(), named)
 }
 
 /// The ranks, of a collective of one job; full names otherwise.
@@ -96,9 +96,15 @@ fn condition(known: &JobProcess) -> String {
 }
 
 /// The first names, and how many more there are.
-pub fn shortened(mut names: Vec<String>) -> String {
-    let more = names.len().saturating_sub(RANKS_MAX);
+pub fn shortened(names: Vec<String>) -> String {
+    let all = names.len() as u64;
+    shortened_of(names, all)
+}
+
+/// The first names of `all`, of which more may not be listed.
+fn shortened_of(mut names: Vec<String>, all: u64) -> String {
     names.truncate(RANKS_MAX);
+    let more = all.saturating_sub(names.len() as u64);
     let names = names.join(", ");
     if more > 0 { format!("{names} and {more} more") } else { names }
 }
@@ -131,6 +137,7 @@ mod tests {
         let mut fence = Collective {
             operation: "fence".into(),
             procs: vec![Proc { rank: Rank::WILDCARD, ..proc(0) }],
+            named: 1,
             age: Duration::from_millis(4020),
             entered: vec![proc(3)],
             absent: vec![proc(0), proc(1), proc(2)],
@@ -152,6 +159,7 @@ mod tests {
     #[test]
     fn many_ranks_are_counted() {
         let all: Vec<Proc> = (0..20).map(proc).collect();
+        assert!(names(&all, 1000).ends_with("job:15 and 984 more"), "{}", names(&all, 1000));
         assert!(ranks(&all, &all).ends_with("14, 15 and 4 more"), "{}", ranks(&all, &all));
     }
 

@@ -27,6 +27,7 @@ fn a_fence_names_who_has_not_entered() {
     let fence = Collective {
         operation: "fence".into(),
         procs: everybody(),
+        named: everybody().len() as u64,
         age: Duration::from_millis(2500),
         entered: vec![proc(1), proc(3)],
         absent: vec![proc(0)],
@@ -36,6 +37,17 @@ fn a_fence_names_who_has_not_entered() {
     bench.fence(0, 10, everybody(), Vec::new());
     let after = bench.inspected::<Collective>();
     assert_eq!(after, [], "it is over");
+}
+
+#[test]
+fn a_fence_of_many_named_processes_is_told_in_short() {
+    let mut bench = Bench::new(0, 1, 100);
+    let all: Vec<Proc> = (0..100).map(proc).collect();
+    bench.fence(7, 10, all.clone(), Vec::new());
+    bench.fence(0, 10, all.clone(), Vec::new());
+    let told = bench.inspected::<Collective>();
+    assert_eq!((told[0].procs.as_slice(), told[0].named), (&all[..64], 100));
+    assert_eq!(told[0].absent, all.into_iter().filter(|proc| ![0, 7].contains(&proc.rank.0)).collect::<Vec<_>>());
 }
 
 #[test]
