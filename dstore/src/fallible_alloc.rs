@@ -49,10 +49,15 @@ static RESERVE: Reserve = Reserve::new();
 /// # Errors
 /// The system has no memory or no thread for it.
 pub fn spawn<T: Send + 'static>(name: &str, body: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
-    let mut room: Vec<u8> = Vec::new();
-    room.try_reserve_exact(THREAD_ROOM).map_err(|_| io::ErrorKind::OutOfMemory)?;
-    // Otherwise the compiler may leave out an allocation that nobody uses.
-    drop(std::hint::black_box(room));
+    // Not by malloc: a large block that is given back changes the thresholds by which glibc's malloc works for the whole program.
+    let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping at a place that the kernel chooses touches no memory of the process.
+    let room = unsafe { libc::mmap(ptr::null_mut(), THREAD_ROOM, access, flags, -1, 0) };
+    if room == libc::MAP_FAILED {
+        return Err(io::ErrorKind::OutOfMemory.into());
+    }
+    // SAFETY: the mapping just made, which nobody knows.
+    unsafe { libc::munmap(room, THREAD_ROOM) };
     thread::Builder::new().name(name.into()).spawn(body)
 }
 

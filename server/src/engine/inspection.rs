@@ -53,7 +53,12 @@ impl Engine {
                 answer(self.waits(now).filter(|wait| sees(&wait.of.nspace) && sees(&wait.asker.nspace)))
             }
             inspection::MISSED => {
-                let seen = self.missed.0.iter().filter(|((nspace, ..), _)| sees(nspace));
+                // A key that came after all is none that is missed.
+                let is_there = |nspace: &Nspace, rank: Rank, key: &Key| {
+                    self.nspaces.get(nspace).is_some_and(|state| state.visible.get(rank, key.as_bytes()).is_some())
+                };
+                let missed = self.missed.0.iter().filter(|((nspace, rank, key), _)| !is_there(nspace, *rank, key));
+                let seen = missed.filter(|((nspace, ..), _)| sees(nspace));
                 answer(seen.map(|((nspace, rank, key), count)| Missed {
                     of: Proc::new(nspace.clone(), *rank),
                     key: key.to_string(),

@@ -174,7 +174,7 @@ pub enum Command {
     Resume(Target),
     /// List what a server, a host or this library supports
     Attrs {
-        /// The server to ask; without options this library itself
+        /// The server to ask
         #[command(flatten)]
         server: Server,
         /// Functions, such as PMIx_Get; without them all

@@ -98,6 +98,7 @@ impl Connection {
 }
 
 /// What a server tells of itself.
+#[derive(Default)]
 pub struct Inspected {
     /// Collectives that are not over.
     pub collectives: Vec<inspection::Collective>,

@@ -9,12 +9,14 @@ use std::time::Duration;
 
 use nix::sys::statvfs::statvfs;
 use pmix_client::inspection::{Connection, Lost};
+use pmix_client::rendezvous::Unusable;
 use pmix_dstore::model::{Nspace, ProcInfo};
 use serde_json::json;
 
 use super::Printout;
 use super::args::Server;
 use super::connection::{self, Inspected};
+use super::jobs::has_ended;
 use super::process::Process;
 use super::servers;
 use super::value::escaped;
@@ -84,7 +86,10 @@ fn as_json(findings: &[Finding]) -> String {
 /// Rendezvous files that lead to no server.
 fn of_files() -> Result<Vec<Finding>, String> {
     let found = servers::found()?;
+    // Files of other users are no trouble of this user's, and cannot be removed by them.
+    let is_foreign = |reason: &Unusable| matches!(reason, Unusable::NotTrusted(_) | Unusable::OtherUser(..));
     let bad = found.iter().filter_map(|server| Some((server.files.first()?, server.unusable.as_ref()?)));
+    let bad = bad.filter(|(_, reason)| !is_foreign(reason));
     let finding = |(file, reason): (&PathBuf, &_)| Finding {
         code: "rendezvous-file",
         what: format!("the rendezvous file {} leads to no server: {reason}", file.display()),
@@ -102,7 +107,7 @@ struct Rank {
 
 impl Rank {
     fn of(proc: &ProcInfo) -> Rank {
-        Rank { rank: proc.proc.rank.0, process: (proc.pid > 0).then(|| Process::look(proc.pid)) }
+        Rank { rank: proc.proc.rank.0, process: (proc.pid > 0 && !has_ended(proc)).then(|| Process::look(proc.pid)) }
     }
 }
 
@@ -261,4 +266,35 @@ fn named(ranks: &[&Rank]) -> String {
 fn listed(ranks: &[u32]) -> String {
     let names = waits::shortened(ranks.iter().map(ToString::to_string).collect());
     if ranks.len() == 1 { format!("rank {names}") } else { format!("ranks {names}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use pmix_client::inspection::{Collective, Wait};
+    use pmix_dstore::model::{Proc, Rank as Number};
+
+    use super::*;
+
+    /// The codes for a fence and a Get that have waited so long.
+    fn codes(age: Duration) -> Vec<&'static str> {
+        let proc = |rank| Proc::new(Nspace::new("job").unwrap(), Number(rank));
+        let fence = Collective {
+            operation: "fence".into(),
+            procs: vec![proc(0), proc(1)],
+            named: 2,
+            age,
+            entered: vec![proc(0)],
+            absent: vec![proc(1)],
+            at_host: false,
+        };
+        let wait = Wait { asker: proc(0), of: proc(1), key: None, age, at_host: false };
+        let inspected = Inspected { collectives: vec![fence], waits: vec![wait], ..Inspected::default() };
+        of_waits(&inspected, &Processes::new()).into_iter().map(|finding| finding.code).collect()
+    }
+
+    #[test]
+    fn what_waits_for_a_moment_is_no_finding() {
+        assert_eq!(codes(Duration::from_millis(900)), Vec::<&str>::new());
+        assert_eq!(codes(Duration::from_millis(1100)), ["collective-waits", "get-waits"]);
+    }
 }

@@ -24,18 +24,25 @@ pub fn events(server: &Server, words: &[String], follow: bool, json: bool) -> Re
         let _ = sender.send(event);
         done.finish(Status::SUCCESS, Vec::new());
     };
-    let registered = connection.client().register_event_handler(codes, Vec::new(), Arc::new(handler)).wait();
+    // The end of the server ends the command, whatever it waits for.
+    let is_asked = codes.is_empty() || codes.contains(&Status::ERR_LOST_CONNECTION);
+    let registered_codes = if is_asked { codes } else { [codes, vec![Status::ERR_LOST_CONNECTION]].concat() };
+    let registered = connection.client().register_event_handler(registered_codes, Vec::new(), Arc::new(handler)).wait();
     registered.map_err(|status| format!("the server does not take an event handler: {status}"))?;
     for event in &events {
+        let is_lost = event.status == Status::ERR_LOST_CONNECTION && event.source == *connection.client().me();
+        if is_lost {
+            return Err("the server has ended, or the connection is lost".to_owned());
+        }
+        if event.status == Status::ERR_LOST_CONNECTION && !is_asked {
+            continue;
+        }
         let line = if json { as_json(&event) } else { as_text(&event) };
         if std::io::stdout().write_all(line.as_bytes()).and_then(|()| std::io::stdout().flush()).is_err() {
             break;
         }
         if !follow {
             break;
-        }
-        if event.status == Status::ERR_LOST_CONNECTION && event.source == *connection.client().me() {
-            return Err("the server has ended, or the connection is lost".to_owned());
         }
     }
     connection.close();

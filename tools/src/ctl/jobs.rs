@@ -70,11 +70,19 @@ pub fn memory_of(proc: &ProcInfo, host: &str) -> Option<u64> {
     of_kernel(proc, host, "VmRSS:")?.trim_end_matches("kB").trim().parse().ok()
 }
 
+/// Whether the process is over, so that its number may be another one's by now.
+pub fn has_ended(proc: &ProcInfo) -> bool {
+    /// `PMIX_PROC_STATE_TERMINATED`, the first of the states of processes that are over.
+    const TERMINATED: u8 = 20;
+    proc.state >= TERMINATED
+}
+
 /// What the kernel says of a process of this host.
 fn of_kernel(proc: &ProcInfo, host: &str, name: &str) -> Option<String> {
-    if proc.pid <= 0 || proc.hostname.as_ref()?.to_bytes() != host.as_bytes() {
+    if has_ended(proc) || proc.pid <= 0 || proc.hostname.as_ref()?.to_bytes() != host.as_bytes() {
         return None;
     }
-    let status = std::fs::read_to_string(format!("/proc/{}/status", proc.pid)).ok()?;
+    let status = std::fs::read(format!("/proc/{}/status", proc.pid)).ok()?;
+    let status = String::from_utf8_lossy(&status);
     status.lines().find_map(|line| line.strip_prefix(name)).map(|rest| rest.trim().to_owned())
 }

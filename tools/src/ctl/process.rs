@@ -28,7 +28,10 @@ pub struct Process {
 impl Process {
     /// Looks at a process.
     pub fn look(pid: i32) -> Process {
-        let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}"));
+        // Names of files and of the process may be any bytes.
+        let read = |name: &str| {
+            fs::read(format!("/proc/{pid}/{name}")).map(|text| String::from_utf8_lossy(&text).into_owned())
+        };
         let Ok(maps) = read("maps") else { return Process { pid, ..Process::default() } };
         let state = read("status").unwrap_or_default();
         let directory = variable(pid, "PMIX_DSTORE_SEGMENTS").map(PathBuf::from);

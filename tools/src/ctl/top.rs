@@ -16,7 +16,7 @@ use serde_json::json;
 use super::Printout;
 use super::args::Server;
 use super::connection::{Connection, Inspected};
-use super::jobs::{memory_of, state_of};
+use super::jobs::{has_ended, memory_of, state_of};
 use super::process::Process;
 use super::table::Table;
 use super::value::{escaped, of_process};
@@ -64,7 +64,7 @@ impl Picture {
         for name in &names {
             // A job that has ended meanwhile has no processes.
             let processes = connection.processes(name).unwrap_or_default();
-            for process in processes.iter().filter(|process| process.pid > 0) {
+            for process in processes.iter().filter(|process| process.pid > 0 && !has_ended(process)) {
                 let process = Process::look(process.pid);
                 if let (Some(directory), Some(bytes)) = (process.directory.clone(), process.segment_bytes()) {
                     directories.insert(directory, bytes);

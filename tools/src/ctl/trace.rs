@@ -13,6 +13,7 @@ use serde_json::json;
 use super::Printout;
 use super::args::Server;
 use super::connection::{Connection, rank};
+use super::jobs::has_ended;
 use super::process::variable;
 use super::value::escaped;
 
@@ -72,6 +73,9 @@ fn pid_of(server: &Server, job: &str, word: &str) -> Result<i32, String> {
         .ok_or_else(|| format!("job {job} has no rank {word}"))?;
     if process.hostname.as_ref().is_some_and(|name| name.to_bytes() != host.as_bytes()) {
         return Err(format!("rank {word} of {job} is on another node; ask there"));
+    }
+    if has_ended(&process) {
+        return Err(format!("rank {word} of {job} has ended"));
     }
     let connected = inspected.connections.iter().find(|connection| connection.proc == process.proc);
     let pid = connected.and_then(|connection| connection.pid).unwrap_or(process.pid);

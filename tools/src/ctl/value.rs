@@ -39,6 +39,11 @@ pub fn info_of(text: &str) -> Result<Info, String> {
 
 /// A value in one line. Control characters are escaped.
 pub fn text(value: &Value) -> String {
+    // Names of jobs and keys may hold any character, too. What has been escaped stays as it is.
+    escaped(&unescaped_text(value))
+}
+
+fn unescaped_text(value: &Value) -> String {
     match value {
         Value::Undef => "nothing".into(),
         Value::Bool(truth) => truth.to_string(),

@@ -81,6 +81,8 @@ fn a_get_that_waits_is_told_and_counted_if_the_key_does_not_come() {
         bench.get(0, tag, 1, "other", Vec::new());
     }
     assert_eq!(bench.inspected::<Missed>(), [Missed { of: proc(1), key: "other".into(), count: 2 }]);
+    bench.put(1, 3, "other", 6);
+    assert_eq!(bench.inspected::<Missed>(), [], "it has come");
     bench.deregister_nspace(&nspace());
     assert_eq!(bench.engine.missed.len(), 0);
 }

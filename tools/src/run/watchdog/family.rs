@@ -193,8 +193,9 @@ impl Family {
         };
         let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         let child = |pid: i32| {
-            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-            let (parent, group) = parent_and_group(&stat)?;
+            // The name of a process may be any bytes.
+            let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+            let (parent, group) = parent_and_group(&String::from_utf8_lossy(&stat))?;
             (parent == own).then_some(Child { pid: Pid::from_raw(pid), group: Pid::from_raw(group) })
         };
         pids.filter_map(child).collect()
