@@ -50,7 +50,7 @@ impl Level {
     ];
 
     fn read(name: &str) -> Option<Level> {
-        Level::ALL.iter().find(|(known, _)| name.eq_ignore_ascii_case(known)).map(|(_, level)| *level)
+        named(&Level::ALL, name)
     }
 
     fn name(self) -> &'static str {
@@ -99,8 +99,13 @@ impl Target {
     ];
 
     fn read(name: &str) -> Option<Target> {
-        Target::ALL.iter().find(|(known, _)| name.eq_ignore_ascii_case(known)).map(|(_, target)| *target)
+        named(&Target::ALL, name)
     }
+}
+
+/// The item of this name, in whatever case.
+fn named<T: Copy>(all: &[(&str, T)], name: &str) -> Option<T> {
+    all.iter().find(|(known, _)| name.eq_ignore_ascii_case(known)).map(|(_, item)| *item)
 }
 
 /// OpenPMIx's variables for what a target stands for, as that library's users know them.
@@ -282,13 +287,22 @@ fn to_stderr(line: &str) {
 
 /// The text as one line of limited length: control characters, which names of peers may contain, are escaped.
 fn one_line(text: &dyn Display) -> String {
-    let escaped = |c: char| if c.is_control() { c.escape_default().collect() } else { String::from(c) };
     text.to_string().chars().take(LINE_LEN_MAX).map(escaped).chain(["\n".to_owned()]).collect()
+}
+
+/// A character as it may be shown on a terminal: a control character is escaped.
+pub fn escaped(character: char) -> String {
+    if character.is_control() { character.escape_default().collect() } else { String::from(character) }
 }
 
 /// Whether lines of this level about this target are written: for callers to whom making a line is work.
 pub fn is_on(level: Level, target: Target) -> bool {
     level <= SETTINGS.levels[target as usize]
+}
+
+/// As [`is_on`], of a process with these variables.
+pub fn would_be_on(level: Level, target: Target, lookup: impl Fn(&str) -> Option<OsString>) -> bool {
+    level <= Settings::read(lookup).0.levels[target as usize]
 }
 
 /// Writes a line, if its level is on. A line that is not a warning or an error begins with its level.

@@ -227,7 +227,11 @@ fn event(output: Output) -> Option<Event> {
             return None;
         }
         // A simulation has no files to remove or to check.
-        Output::Show(_) | Output::Look { .. } | Output::Measure { .. } | Output::CleanUp(..) => return None,
+        Output::Show(_)
+        | Output::Look { .. }
+        | Output::Measure { .. }
+        | Output::ReadMemory(_)
+        | Output::CleanUp(..) => return None,
         Output::Listen(..) | Output::Unlisten(_) => return None,
     })
 }

@@ -24,18 +24,17 @@ pub(super) fn attach(env: &Environment, directory: Arc<Directory>, me: &Proc) ->
         report(Level::Info, me, "PMIX_DSTORE_SHM=0");
         return None;
     }
-    let path = directory.path().to_owned();
-    let view = NamespaceView::attach(directory).inspect_err(|error| report_unusable(me, error)).ok()?;
+    let view = NamespaceView::attach(Arc::clone(&directory)).inspect_err(|error| report_unusable(me, error)).ok()?;
     if *view.nspace() != me.nspace {
         // The environment of an inner job may still hold the variables of an outer one.
-        report(Level::Info, me, &format!("{} is the directory of job {}", path.display(), view.nspace()));
+        report(Level::Info, me, &format!("{} is the directory of job {}", directory.path().display(), view.nspace()));
         return None;
     }
     log::write(
         Level::Info,
         Target::Store,
         Writer::Client(me),
-        format_args!("values are read in shared memory, in {}", path.display()),
+        format_args!("values are read in shared memory, in {}", directory.path().display()),
     );
     Some(view)
 }

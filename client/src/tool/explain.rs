@@ -1,4 +1,4 @@
-//! What a tool's user is told if no server is found.
+//! What a tool's user is told if no server is found. The log escapes control characters, which names of files may hold.
 
 use std::path::Path;
 
@@ -49,13 +49,13 @@ fn choice(contact: &Contact, several: &[&Contact], found: &Found) -> String {
         about.push(format!("user {owner}"));
         about.extend(written.map(|written| format!("started {} UTC", date(written))));
     }
-    about.push(format!("namespace {}", plain(&nspace)));
+    about.push(format!("namespace {}", nspace));
     let is_unique = several.iter().filter(|other| other.uri.proc.nspace == contact.uri.proc.nspace).count() == 1;
     if is_unique && has_file_of(&nspace) {
-        ways.push(format!("PMIX_SERVER_NSPACE={}", plain(&nspace)));
+        ways.push(format!("PMIX_SERVER_NSPACE={}", nspace));
     }
     if let Some(path) = files.iter().min() {
-        ways.push(format!("PMIX_SERVER_URI=file:{0} or PMIX_TOOL_ATTACHMENT_FILE={0}", plain(&path.to_string_lossy())));
+        ways.push(format!("PMIX_SERVER_URI=file:{0} or PMIX_TOOL_ATTACHMENT_FILE={0}", path.display()));
     }
     format!("{}: {}", about.join(", "), ways.join(" or "))
 }
@@ -74,16 +74,11 @@ fn ignored(found: &[Found]) -> Vec<String> {
             Unusable::Ended(_) | Unusable::NobodyListens(_) | Unusable::OtherProcess(..) => "; remove it".to_owned(),
             _ => String::new(),
         };
-        format!("{} is ignored: {why}{help}", plain(&path.to_string_lossy()))
+        format!("{} is ignored: {why}{help}", path.display())
     };
     let mut lines: Vec<String> = all.iter().take(FILES_MAX).map(line).collect();
     if all.len() > FILES_MAX {
         lines.push(format!("{} more files are ignored", all.len() - FILES_MAX));
     }
     lines
-}
-
-/// A text of a file without characters that a terminal obeys.
-fn plain(text: &str) -> String {
-    text.chars().map(|character| if character.is_control() { '?' } else { character }).collect()
 }

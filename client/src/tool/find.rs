@@ -146,12 +146,15 @@ impl ToolTarget {
                 Ok(Contact { uri, version: env.server_version.clone(), pid: None, file: None })
             }
             Candidate::Node(point) => {
-                let path = self.system_directory(env).join(point.file_name(&hostname(env)));
-                let found = Contact::read_found(&path, trusted).ok();
+                let found = Contact::read_found(&self.node_file(point, env), trusted).ok();
                 found.filter(|contact| contact.pid.is_none_or(lives)).ok_or(Status::ERR_UNREACH)
             }
             Candidate::Session => self.of_session(env, trusted),
         }
+    }
+
+    fn node_file(&self, point: Point<'_>, env: &Environment) -> PathBuf {
+        self.system_directory(env).join(point.file_name(&hostname(env)))
     }
 
     /// The files of node servers that were looked for, usable or not.
@@ -159,7 +162,7 @@ impl ToolTarget {
         let mut found = Found::default();
         for candidate in self.candidates(env) {
             if let Candidate::Node(point) = candidate {
-                let path = self.system_directory(env).join(point.file_name(&hostname(env)));
+                let path = self.node_file(point, env);
                 if path.symlink_metadata().is_ok() {
                     found.add(&path, trusted);
                 }

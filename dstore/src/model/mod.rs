@@ -5,6 +5,7 @@ mod bytes;
 mod data_type;
 pub mod keys;
 mod names;
+pub mod proc_state;
 pub mod renamed;
 mod scalar;
 mod value;

@@ -176,7 +176,11 @@ unsafe fn get_by_any_thread(
         let val = writable(val)?;
         // SAFETY: these are the caller's arguments of `PMIx_Get`, which stay until it returns.
         let request = unsafe { request(proc, key, info, ninfo)? };
-        Ok(client.get_into(pin, &request, Output { val }))
+        Ok(if watch::is_on() {
+            client.get_with_source(&request, Output { val })
+        } else {
+            client.get_into(pin, &request, Output { val })
+        })
     });
     found.unwrap_or(Err(Status::ERR_INIT)).unwrap_or_else(|status| status)
 }
@@ -193,7 +197,6 @@ unsafe fn get_watched(
     (info, ninfo): (*const pmix_info_t, usize),
     val: *mut *mut pmix_value_t,
 ) -> Status {
-    let _inside = Inside::enter();
     watch::begin(|line| {
         // SAFETY: the caller's arguments of `PMIx_Get`.
         unsafe {
@@ -205,13 +208,8 @@ unsafe fn get_watched(
             }
         }
     });
-    let found = process::with_current(|client, _| {
-        let val = writable(val)?;
-        // SAFETY: these are the caller's arguments of `PMIx_Get`, which stay until it returns.
-        let request = unsafe { request(proc, key, info, ninfo)? };
-        Ok(client.get_with_source(&request, Output { val }))
-    });
-    let status = found.unwrap_or(Err(Status::ERR_INIT)).unwrap_or_else(|status| status);
+    // SAFETY: these are the caller's arguments of `PMIx_Get`.
+    let status = unsafe { get_by_any_thread(proc, key, (info, ninfo), val) };
     // SAFETY: NULL or a key of the caller's.
     let key = if key.is_null() { None } else { unsafe { text::key_text(key) }.ok() };
     watch::end_get(status, key);

@@ -124,6 +124,8 @@ pub(crate) enum Output {
         /// The name of this node.
         hostname: String,
     },
+    /// Read memory usage, for a query.
+    ReadMemory(Box<query::MemoryAsked>),
     /// Remove the files of a clean-up that a process of this user and group registered.
     CleanUp((u32, u32), Cleanup),
     /// Write a log line.

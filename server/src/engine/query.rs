@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use pmix_client::GetOptions;
 use pmix_client::resolve::{nodes, peers_on};
+use pmix_dstore::model::proc_state::{CONNECTED, PREPPED, TERMINATED, TERMINATED_WITHOUT_FINALIZE, UNDEFINED};
 use pmix_dstore::model::{
     DataArray, DataType, Info, InfoFlags, Key, Nspace, Proc, ProcInfo, Query, Rank, Status, Value, keys,
 };
@@ -20,19 +21,13 @@ use super::apart::sign;
 use super::attributes::{self, list};
 use super::nspaces::NspaceState;
 use super::peer::{Actor, Peer, PeerId};
-use super::{Continuation, Engine};
+use super::statistics::MemoryQuery;
+use super::{Continuation, Engine, Output};
 use crate::completion::UpcallResult;
 use crate::upcall::Upcall;
 
 /// How long the host may take to resolve peers or nodes: the calls have no time-out of their own.
 const RESOLVE_WAIT: Duration = Duration::from_secs(10);
-
-// Values of `pmix_proc_state_t`.
-const UNDEFINED: u8 = 0;
-const PREPPED: u8 = 1;
-const CONNECTED: u8 = 6;
-const TERMINATED: u8 = 20;
-const TERMINATED_WITHOUT_FINALIZE: u8 = 55;
 
 /// How a query is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +49,23 @@ pub(super) struct Asked {
     queries: Vec<Query>,
     /// The answers that needed no host.
     infos: Vec<Info>,
+}
+
+/// A query that is answered but for the memory usage.
+#[derive(Debug)]
+pub(crate) struct MemoryAsked {
+    id: PeerId,
+    tag: u32,
+    status: Status,
+    infos: Vec<Info>,
+    memory: Vec<MemoryQuery>,
+}
+
+impl MemoryAsked {
+    /// Reads the usage.
+    pub fn read(&self) -> Vec<Value> {
+        self.memory.iter().map(MemoryQuery::read).collect()
+    }
 }
 
 /// Process sets by their names.
@@ -139,7 +151,7 @@ impl Engine {
     /// The host has answered a query, or has not.
     pub(super) fn query_answered(&mut self, asked: Asked, answer: UpcallResult) {
         let Asked { id, tag, form, asker, queries, mut infos } = asked;
-        let had = infos.len();
+        let (had, mut memory) = (infos.len(), Vec::new());
         let host = answer.status();
         let succeeded = matches!(host, Status::SUCCESS | Status::OPERATION_SUCCEEDED);
         let told = match answer {
@@ -154,22 +166,13 @@ impl Engine {
             _ => !succeeded || resolved(form, &told).is_none(),
         };
         let status = if is_for_us {
-            let mut failed = host;
             let is_told = |key: &CString| is_partial && told.iter().any(|info| info.key.as_bytes() == key.as_bytes());
-            for Query { keys, qualifiers } in &queries {
-                for key in keys.iter().filter(|key| !is_told(key)) {
-                    match self.known_of(key, qualifiers, &asker) {
-                        Ok(info) => infos.push(info),
-                        Err(Status::ERR_NOT_FOUND) => {}
-                        Err(status) => failed = status,
-                    }
-                }
-            }
+            let failed = self.known_for(&queries, is_told, &asker, (&mut infos, &mut memory)).unwrap_or(host);
             if is_partial {
                 infos.extend(told);
             }
             let count = queries.iter().map(|query| query.keys.len()).sum();
-            match infos.len() - had {
+            match infos.len() - had + memory.len() {
                 0 if had == 0 => failed,
                 found if found == count => Status::SUCCESS,
                 _ => Status::QUERY_PARTIAL_SUCCESS,
@@ -183,6 +186,9 @@ impl Engine {
             }
         };
         match form {
+            Form::Infos if !memory.is_empty() => {
+                self.outputs.push_back(Output::ReadMemory(Box::new(MemoryAsked { id, tag, status, infos, memory })));
+            }
             Form::Infos => self.reply(id, tag, &InfosReply { status, infos: Some(infos) }),
             Form::Peers => {
                 let procs = resolved(form, &infos).map(|value| value.iter_procs().cloned().collect());
@@ -193,6 +199,50 @@ impl Engine {
                 self.reply(id, tag, &NodesReply { status, nodes: nodes.filter(|_| status.is_success()) });
             }
         }
+    }
+
+    /// Adds what this server knows of queries, except for keys that are told already, and what has to be read for those about memory.
+    /// Returns the last failure other than a missing value.
+    fn known_for(
+        &self,
+        queries: &[Query],
+        is_told: impl Fn(&CString) -> bool,
+        asker: &Actor,
+        (infos, memory): (&mut Vec<Info>, &mut Vec<MemoryQuery>),
+    ) -> Option<Status> {
+        let mut failed = None;
+        for Query { keys, qualifiers } in queries {
+            for key in keys.iter().filter(|key| !is_told(key)) {
+                let known = match key.as_bytes() == keys::QUERY_MEMORY_USAGE.as_bytes() {
+                    true => self.of_memory(qualifiers, asker).map(|query| memory.push(query)),
+                    false => self.known_of(key, qualifiers, asker).map(|info| infos.push(info)),
+                };
+                failed = known.err().filter(|status| *status != Status::ERR_NOT_FOUND).or(failed);
+            }
+        }
+        failed
+    }
+
+    /// What has to be read for a query about memory.
+    ///
+    /// # Errors
+    /// As [`Engine::known_of`].
+    fn of_memory(&self, qualifiers: &[Info], asker: &Actor) -> Result<MemoryQuery, Status> {
+        self.check_required(qualifiers)?;
+        let about = About::read(qualifiers)?;
+        let procs = about.nspace.clone().map(|nspace| Proc::new(nspace, about.rank.unwrap_or(Rank::WILDCARD)));
+        if procs.is_some() {
+            self.job_about(&about, asker)?;
+        }
+        let wants_each = !Info::is_set(qualifiers, keys::QUERY_REPORT_AVG);
+        Ok(self.memory_query(asker, procs.into_iter().collect(), wants_each))
+    }
+
+    /// Answers a query whose memory usage has been read.
+    pub fn memory_read(&mut self, asked: MemoryAsked, values: Vec<Value>) {
+        let MemoryAsked { id, tag, status, mut infos, .. } = asked;
+        infos.extend(values.into_iter().filter_map(|value| info(keys::QUERY_MEMORY_USAGE, value)));
+        self.reply(id, tag, &InfosReply { status, infos: Some(infos) });
     }
 
     /// Which attributes are supported.
@@ -249,14 +299,6 @@ impl Engine {
                 array(DataType::INFO, jobs.collect::<Option<_>>().ok_or(Status::ERR_NOT_FOUND)?)
             }
             keys::QUERY_JOB_STATUS => Value::Status(self.job_about(&about, asker)?.1.status_of_job()?),
-            keys::QUERY_MEMORY_USAGE => {
-                let procs = about.nspace.clone().map(|nspace| Proc::new(nspace, about.rank.unwrap_or(Rank::WILDCARD)));
-                if procs.is_some() {
-                    self.job_about(&about, asker)?;
-                }
-                let wants_each = !Info::is_set(qualifiers, keys::QUERY_REPORT_AVG);
-                self.memory_usage(asker, procs.into_iter().collect(), wants_each)
-            }
             keys::QUERY_NUM_GROUPS | keys::QUERY_GROUP_NAMES | keys::QUERY_GROUP_MEMBERSHIP => {
                 self.of_groups_for(key, qualifiers, asker)?
             }

@@ -166,14 +166,33 @@ impl Engine {
         targets.into_values().map(|(_, target)| target).collect()
     }
 
-    /// The answer to `PMIX_QUERY_MEMORY_USAGE` for this node: the resident memory of some processes, or of this server and
-    /// all processes that the asker sees. Pages that processes share count for each of them.
-    pub(super) fn memory_usage(&self, asker: &Actor, procs: Vec<Proc>, wants_each: bool) -> Value {
+    /// What `PMIX_QUERY_MEMORY_USAGE` asks for: the memory of some processes, or of this server and all processes that the asker sees.
+    pub(super) fn memory_query(&self, asker: &Actor, procs: Vec<Proc>, wants_each: bool) -> MemoryQuery {
         let fields = [keys::PROC_RSS, keys::PROC_VSIZE, keys::PROC_PEAK_VSIZE].map(Key::from).to_vec();
         let usage = Usage { subject: Subject::Processes, fields, disks: Vec::new(), networks: Vec::new() };
         let of_node = procs.is_empty();
         let wanted = Statistics { usage, procs, pids: Vec::new(), nodes: Vec::new() };
-        let each = wanted.usage.read(&self.targets_for(asker, &wanted), &self.config.hostname);
+        let targets = self.targets_for(asker, &wanted);
+        MemoryQuery { usage: wanted.usage, targets, hostname: self.config.hostname.clone(), of_node, wants_each }
+    }
+}
+
+/// A query about memory. It is read outside the engine, as all usage is.
+#[derive(Debug)]
+pub(crate) struct MemoryQuery {
+    usage: Usage,
+    targets: Vec<Target>,
+    hostname: String,
+    /// The server's own memory counts, too.
+    of_node: bool,
+    /// Each process is told, not only their average.
+    wants_each: bool,
+}
+
+impl MemoryQuery {
+    /// The answer: resident memory, in which pages that processes share count for each of them.
+    pub fn read(&self) -> Value {
+        let each = self.usage.read(&self.targets, &self.hostname);
         let resident = each.iter().filter_map(|process| {
             let value = process.value.iter_infos().find(|info| info.key.is(keys::PROC_RSS))?;
             match value.value {
@@ -182,15 +201,15 @@ impl Engine {
             }
         });
         let (count, sum) = resident.fold((0_u32, 0.0), |(count, sum), megabytes| (count + 1, sum + megabytes));
-        let mut infos = vec![Info::new(keys::HOSTNAME, Value::string(&self.config.hostname))];
-        if of_node {
+        let mut infos = vec![Info::new(keys::HOSTNAME, Value::string(&self.hostname))];
+        if self.of_node {
             infos.extend(usage::own_memory().map(|memory| Info::new(keys::DAEMON_MEMORY, memory)));
         }
         if count > 0 {
             let average = (sum / f64::from(count)) as f32;
             infos.push(Info::new(keys::CLIENT_AVG_MEMORY, Value::Float(average)));
         }
-        if wants_each {
+        if self.wants_each {
             infos.extend(each);
         }
         Value::infos(infos)

@@ -253,6 +253,10 @@ impl Bench {
                         let told = usage.read(&targets, &hostname);
                         self.engine.measured(monitor, told);
                     }
+                    Output::ReadMemory(asked) => {
+                        let values = asked.read();
+                        self.engine.memory_read(*asked, values);
+                    }
                     Output::Publish(directory) => drop(self.publish(directory)),
                     Output::Admit { .. } | Output::Listen(..) | Output::Unlisten(_) => {}
                 }

@@ -563,6 +563,10 @@ impl Loop {
                 let told = usage.read(&targets, &hostname);
                 self.shared.engine.lock().measured(monitor, told);
             }
+            Output::ReadMemory(asked) => {
+                let values = asked.read();
+                self.shared.engine.lock().memory_read(*asked, values);
+            }
             Output::CleanUp((uid, gid), cleanup) => cleanup.run(uid, gid),
             Output::Log(reason, line) => self.shared.log_for(reason, &line),
         }

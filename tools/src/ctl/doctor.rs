@@ -21,7 +21,6 @@ use super::process::Process;
 use super::servers;
 use super::value::escaped;
 use super::waits::{self, Processes};
-use crate::prrte;
 
 /// A file system with less room than this is as good as full: a segment of a large job does not fit.
 const ROOM_MIN: u64 = 4 << 20;
@@ -103,66 +102,70 @@ struct Rank {
     rank: u32,
     /// `None` if the server knows no process.
     process: Option<Process>,
+    /// The process has mapped this project's library.
+    has_ours: bool,
+    /// The process has mapped a stock library.
+    has_stock: bool,
 }
 
 impl Rank {
     fn of(proc: &ProcInfo) -> Rank {
-        Rank { rank: proc.proc.rank.0, process: (proc.pid > 0 && !has_ended(proc)).then(|| Process::look(proc.pid)) }
+        let process = (proc.pid > 0 && !has_ended(proc)).then(|| Process::look(proc.pid));
+        let (has_ours, has_stock) = process.as_ref().map_or((false, false), Process::has_ours_and_stock);
+        Rank { rank: proc.proc.rank.0, process, has_ours, has_stock }
     }
 }
 
 /// What is wrong with the ranks of a job on this node: one finding of a kind for all of them.
 fn of_ranks(job: &str, ranks: &[Rank]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let mut say = |code, is_it: &dyn Fn(&Process) -> bool, what: &str, next| {
-        let found: Vec<&Rank> = ranks.iter().filter(|rank| rank.process.as_ref().is_some_and(is_it)).collect();
+    let mut say = |code, is_it: &dyn Fn(&Rank, &Process) -> bool, what: &str, next| {
+        let is_meant = |rank: &&Rank| rank.process.as_ref().is_some_and(|process| is_it(rank, process));
+        let found: Vec<&Rank> = ranks.iter().filter(is_meant).collect();
         if !found.is_empty() {
             findings.push(Finding { code, what: format!("job {job}, {}: {what}", named(&found)), next });
         }
     };
-    let has = |process: &Process, wanted: bool| {
-        process.libraries.iter().any(|library| prrte::is_ours(library).is_ok_and(|is_ours| is_ours == wanted))
-    };
     say(
         "stopped",
-        &|process| process.is_stopped,
+        &|_, process| process.is_stopped,
         "stopped (SIGSTOP, or a debugger)",
         "pmixctl resume lets them go on.",
     );
     say(
         "not-seen",
-        &|process| !process.is_seen,
+        &|_, process| !process.is_seen,
         "the process has ended, or is another user's",
         "If the job hangs, its other ranks may wait for these; as root doctor sees more.",
     );
     say(
         "no-library",
-        &|process| process.is_seen && process.libraries.is_empty(),
+        &|_, process| process.is_seen && process.libraries.is_empty(),
         "no libpmix is loaded: not started yet, or a program without PMIx",
         "If the program is one with PMIx, it is still loading, or linked statically.",
     );
     say(
         "stock-library",
-        &|process| has(process, false) && !has(process, true),
+        &|rank, _| rank.has_stock && !rank.has_ours,
         "the stock libpmix is loaded, so values come over the socket",
         "LD_LIBRARY_PATH does not reach these ranks: pmixctl info, run as a rank, shows what they would load.",
     );
     say(
         "two-libraries",
-        &|process| has(process, false) && has(process, true),
+        &|rank, _| rank.has_stock && rank.has_ours,
         "two libpmix are loaded, this one and the stock one",
         "A library or plugin of the program has a path to the stock one of its own; the one that is asked last knows nothing.",
     );
     say(
         "switched-off",
-        &|process| process.is_switched_off,
+        &|_, process| process.is_switched_off,
         "PMIX_DSTORE_SHM=0 is set, so values come over the socket",
         "Unset the variable.",
     );
     say(
         "no-segments",
-        &|process| {
-            has(process, true) && process.directory.is_some() && !process.is_switched_off && !process.has_segments
+        &|rank, process| {
+            rank.has_ours && process.directory.is_some() && !process.is_switched_off && !process.has_segments
         },
         "no segment of the job is mapped, so values come over the socket",
         "The rank's standard error says why; pmixctl inspect DIRECTORY shows whether the segments are whole.",

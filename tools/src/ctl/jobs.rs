@@ -1,6 +1,6 @@
 //! `pmixctl ps`: the ranks of jobs.
 
-use pmix_dstore::model::{ProcInfo, Status};
+use pmix_dstore::model::{ProcInfo, Status, proc_state};
 use serde_json::json;
 
 use super::Printout;
@@ -72,9 +72,7 @@ pub fn memory_of(proc: &ProcInfo, host: &str) -> Option<u64> {
 
 /// Whether the process is over, so that its number may be another one's by now.
 pub fn has_ended(proc: &ProcInfo) -> bool {
-    /// `PMIX_PROC_STATE_TERMINATED`, the first of the states of processes that are over.
-    const TERMINATED: u8 = 20;
-    proc.state >= TERMINATED
+    proc.state >= proc_state::TERMINATED
 }
 
 /// What the kernel says of a process of this host.

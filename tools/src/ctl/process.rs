@@ -6,6 +6,11 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use crate::prrte;
+
+/// No PMIx library is longer than this.
+const LIBRARY_LEN_MAX: u64 = 256 << 20;
+
 /// A process of this node.
 #[derive(Debug, Default)]
 pub struct Process {
@@ -53,10 +58,24 @@ impl Process {
         }
     }
 
-    /// The directory of its segments, as seen from outside: the process may have another root or other mounts.
+    /// The directory of its segments, as seen from outside.
     pub fn directory_from_here(&self) -> Option<PathBuf> {
-        let inside = self.directory.as_ref()?.strip_prefix("/").ok()?.to_owned();
-        Some(Path::new(&format!("/proc/{}/root", self.pid)).join(inside))
+        self.seen_from_here(self.directory.as_ref()?)
+    }
+
+    /// A path of the process, as seen from outside: the process may have another root or other mounts.
+    fn seen_from_here(&self, path: &Path) -> Option<PathBuf> {
+        Some(Path::new(&format!("/proc/{}/root", self.pid)).join(path.strip_prefix("/").ok()?))
+    }
+
+    /// Whether it has mapped this project's library, and whether a stock one. The process chooses the names of the files, so only
+    /// regular ones are read.
+    pub fn has_ours_and_stock(&self) -> (bool, bool) {
+        let is_library =
+            |path: &PathBuf| fs::metadata(path).is_ok_and(|data| data.is_file() && data.len() <= LIBRARY_LEN_MAX);
+        let files = self.libraries.iter().filter_map(|path| self.seen_from_here(path)).filter(is_library);
+        let kinds: Vec<bool> = files.filter_map(|file| prrte::is_ours(&file).ok()).collect();
+        (kinds.contains(&true), kinds.contains(&false))
     }
 
     /// The bytes of its server's segments that are in use; `None` if the directory cannot be read.

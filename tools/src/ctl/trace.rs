@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-use pmix_dstore::log;
+use pmix_dstore::log::{self, Level, Target};
 use serde_json::json;
 
 use super::Printout;
@@ -88,8 +88,7 @@ fn pid_of(server: &Server, job: &str, word: &str) -> Result<i32, String> {
 /// Why there is none, and what to do.
 fn file_of(pid: i32) -> Result<PathBuf, &'static str> {
     let is_on = variable(pid, "PMIX_DSTORE_TRACE").is_some_and(|value| value == "1")
-        || variable(pid, "PMIX_DSTORE_LOG")
-            .is_some_and(|value| value.to_string_lossy().split(',').any(|word| word.ends_with("trace")));
+        || log::would_be_on(Level::Trace, Target::Api, |name| variable(pid, name));
     match variable(pid, log::FILE) {
         _ if !is_on => Err(
             "is not traced: start the job with PMIX_DSTORE_TRACE=1 and PMIX_DSTORE_LOG_FILE=/tmp/pmix.%p in its environment",

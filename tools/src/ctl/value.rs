@@ -2,6 +2,7 @@
 
 use std::ffi::CString;
 
+use pmix_dstore::log;
 use pmix_dstore::model::{DataArray, Info, Key, ProcInfo, Value, attributes};
 use serde_json::{Map, Number, json};
 
@@ -160,8 +161,7 @@ fn string(text: Option<&CString>) -> String {
 
 /// Text from elsewhere, fit for a terminal.
 pub fn escaped(text: &str) -> String {
-    let one = |c: char| if c.is_control() { c.escape_default().collect() } else { String::from(c) };
-    text.chars().map(one).collect()
+    text.chars().map(log::escaped).collect()
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

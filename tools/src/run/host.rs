@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use parking_lot::Mutex;
+use pmix_client::events::range;
 use pmix_dstore::model::{Info, Key, Nspace, Proc, Query, Rank, Status, Value, keys};
 use pmix_server::{Completion, GroupOperation, Host};
 
@@ -144,8 +145,6 @@ impl RunHost {
     }
 }
 
-/// `PMIX_RANGE_RM`.
-const RANGE_RM: u8 = 1;
 /// Infos of a publication that are not values.
 const DIRECTIVES: [&str; 4] = [keys::USERID, keys::GRPID, keys::RANGE, keys::PERSISTENCE];
 /// `PMIX_PERSIST_FIRST_READ`.
@@ -257,7 +256,7 @@ impl Host for RunHost {
             self.send(Event::Halted(source.rank.0, breakpoint.to_owned()));
         }
         if code == Status::DEBUGGER_RELEASE {
-            self.release(infos, range == RANGE_RM);
+            self.release(infos, range == range::RM);
         }
         // All processes are this server's clients, and the server has sent them the event.
         Status::OPERATION_SUCCEEDED

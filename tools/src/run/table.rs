@@ -6,20 +6,10 @@ use std::ffi::CString;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
+use pmix_dstore::model::proc_state as state;
 use pmix_dstore::model::{DataArray, DataType, Info, Key, Nspace, Proc, ProcInfo, Query, Rank, Status, Value, keys};
 
 use super::control::may_control;
-
-/// `pmix_proc_state_t`. There is none for a process that is paused.
-mod state {
-    pub const RUNNING: u8 = 5;
-    pub const CONNECTED: u8 = 6;
-    pub const TERMINATED: u8 = 20;
-    pub const KILLED_BY_COMMAND: u8 = 51;
-    pub const ABORTED_BY_SIGNAL: u8 = 54;
-    pub const TERMINATED_WITHOUT_FINALIZE: u8 = 55;
-    pub const TERMINATED_NON_ZERO: u8 = 62;
-}
 
 /// The keys of [`Table::answer`].
 const ANSWERED: [&str; 4] =
@@ -47,6 +37,7 @@ pub(super) struct Row {
 }
 
 impl Row {
+    /// There is no state for a process that is paused.
     fn state(&self) -> u8 {
         match self.ended {
             None if self.is_connected => state::CONNECTED,

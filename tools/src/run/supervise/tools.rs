@@ -6,6 +6,7 @@ use std::time::Instant;
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
+use pmix_client::events::range;
 use pmix_dstore::model::{Info, Proc, Rank, Status, Value, keys};
 
 use super::super::control::{Action, Control, Ranks};
@@ -14,10 +15,6 @@ use super::super::host::Infos;
 use super::super::table::{Row, Table};
 use super::{RankState, Supervisor};
 
-/// `PMIX_RANGE_LOCAL`.
-const RANGE_LOCAL: u8 = 2;
-/// `PMIX_RANGE_CUSTOM`.
-const RANGE_CUSTOM: u8 = 6;
 /// What the command line offers for debuggers.
 const FOR_DEBUGGERS: [&str; 3] = [keys::DEBUG_STOP_ON_EXEC, keys::DEBUG_STOP_IN_INIT, keys::DEBUG_STOP_IN_APP];
 
@@ -100,7 +97,7 @@ impl Supervisor<'_> {
             Info::new(keys::EVENT_AFFECTED_PROC, Value::Proc(job)),
             Info::new(keys::BREAKPOINT, Value::String(Some(breakpoint))),
         ];
-        self.server.notify_event(Status::READY_FOR_DEBUG, self.job.server.clone(), RANGE_LOCAL, infos, None);
+        self.server.notify_event(Status::READY_FOR_DEBUG, self.job.server.clone(), range::LOCAL, infos, None);
     }
 
     /// A debugger has released ranks. The server has told them, unless the event was for the launcher alone.
@@ -121,7 +118,7 @@ impl Supervisor<'_> {
                 Info::new(keys::EVENT_NON_DEFAULT, Value::Bool(true)),
                 Info::new(keys::EVENT_CUSTOM_RANGE, Value::procs(procs)),
             ];
-            self.server.notify_event(Status::DEBUGGER_RELEASE, self.job.server.clone(), RANGE_CUSTOM, infos, None);
+            self.server.notify_event(Status::DEBUGGER_RELEASE, self.job.server.clone(), range::CUSTOM, infos, None);
         }
     }
 
