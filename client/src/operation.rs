@@ -72,6 +72,15 @@ impl<T: Send + 'static> Operation<T> {
         Operation { plan, ..self }
     }
 
+    /// Gives up waiting for the server after this time, unless the operation has a shorter limit. This holds for [`Operation::wait`]; the
+    /// server is not told.
+    pub fn within(mut self, limit: Duration) -> Operation<T> {
+        if let Plan::Ask { timeout, .. } = &mut self.plan {
+            *timeout = Some(timeout.map_or(limit, |timeout| timeout.min(limit)));
+        }
+        self
+    }
+
     /// Runs it and waits for its result.
     ///
     /// # Errors

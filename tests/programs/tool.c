@@ -18,6 +18,7 @@
  *   peers=NSPACE:NODE, nodes=NSPACE
  *   control=NSPACE:RANK, abort=NSPACE:RANK, send=NSPACE:RANK:CODE (an event for it alone)
  *   act=NSPACE:RANK:WHAT controls it: kill, terminate, pause, resume, or a signal's number
+ *   acts=NSPACE:RANK:SIGNAL:COUNT sends a signal so many times at once: prints how many answers are good
  *   table=NSPACE     its processes; status=NSPACE its status
  *   seen=PID:STATE   waits until /proc shows this state of a process (T: stopped)
  *   setup            PMIx_server_setup_application: prints how many of the variables are PMIx's
@@ -32,6 +33,7 @@
 #include <pmix_tool.h>
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <time.h>
 
 static infos_t wanted;
@@ -347,6 +349,45 @@ static void act(char *text)
     free_infos(&infos);
 }
 
+static pthread_mutex_t acts_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t acts_changed = PTHREAD_COND_INITIALIZER;
+static int acts_good, acts_bad;
+
+static void acted(pmix_status_t status, pmix_info_t *results, size_t count, void *cbdata, pmix_release_cbfunc_t release, void *object)
+{
+    (void)results, (void)count, (void)cbdata;
+    pthread_mutex_lock(&acts_lock);
+    *(status == PMIX_SUCCESS ? &acts_good : &acts_bad) += 1;
+    pthread_cond_signal(&acts_changed);
+    pthread_mutex_unlock(&acts_lock);
+    if (release != NULL) {
+        release(object);
+    }
+}
+
+/* Has so many signals sent at once, "NSPACE:RANK:SIGNAL:COUNT"; prints how many answers are good. */
+static void act_at_once(char *text)
+{
+    const char *what = cut(text);
+    pmix_proc_t proc = named(text);
+    int count = atoi(strchr(what, ':') + 1);
+    infos_t infos = { 0 };
+    add(&infos, PMIX_JOB_CTRL_SIGNAL, value_int(atoi(what)));
+    for (int i = 0; i < count; i++) {
+        pmix_status_t status = PMIx_Job_control_nb(&proc, 1, infos.items, infos.count, acted, NULL);
+        if (status != PMIX_SUCCESS) {
+            acted(status, NULL, 0, NULL, NULL, NULL);
+        }
+    }
+    pthread_mutex_lock(&acts_lock);
+    while (acts_good + acts_bad < count) {
+        pthread_cond_wait(&acts_changed, &acts_lock);
+    }
+    say("acts: %d of %d", acts_good, count);
+    pthread_mutex_unlock(&acts_lock);
+    free_infos(&infos);
+}
+
 static void about(const char *nspace, char *key)
 {
     char *keys[] = { key, NULL };
@@ -562,6 +603,8 @@ int main(int argc, char **argv)
             control(value);
         } else if (strncmp(word, "act=", 4) == 0) {
             act(value);
+        } else if (strncmp(word, "acts=", 5) == 0) {
+            act_at_once(value);
         } else if (strncmp(word, "table=", 6) == 0) {
             about(value, PMIX_QUERY_PROC_TABLE);
         } else if (strncmp(word, "status=", 7) == 0) {

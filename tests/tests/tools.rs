@@ -763,6 +763,18 @@ fn a_tool_ends_ranks_or_the_job() {
 }
 
 #[test]
+fn many_signals_at_once_are_all_answered() {
+    let job = "-n 2 sh -c 'trap : WINCH; echo $$ > $TMPDIR/../own/pid.$PMIX_RANK; . $WAIT'";
+    let words = "--pid $P acts=$J:4294967294:28:5000 seen=$R:S";
+    let ended = beside_job(Library::ours(), &Traces::begin(), job, &[PID, &tool(Library::ours(), words)].concat());
+    assert_eq!(
+        (lines(&ended, "acts: "), lines(&ended, "job: ")),
+        (vec!["acts: 5000 of 5000"], vec!["job: 0"]),
+        "{ended}"
+    );
+}
+
+#[test]
 fn a_signal_for_one_rank_continues_no_other_one() {
     let job = "-n 2 sh -c 'trap : TERM USR1; echo $$ > $TMPDIR/../own/pid.$PMIX_RANK; . $WAIT'";
     let words = "--pid $P act=$J:0:pause seen=$R:T act=$J:1:terminate seen=$R:T act=$J:1:10 seen=$R:T act=$J:0:terminate seen=$R:S";

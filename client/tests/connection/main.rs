@@ -4,8 +4,10 @@ mod server;
 
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
 use parking_lot::Mutex;
+use pmix_client::events::range;
 use pmix_client::{Client, Environment};
 use pmix_dstore::codec::{BufferType, Module};
 use pmix_dstore::job::JobData;
@@ -335,6 +337,31 @@ fn a_missing_refusing_or_silent_server_gives_its_own_error() {
     });
     assert_eq!(connect(&env), Some(Status::ERR_INVALID_NAMESPACE));
     server.join().unwrap();
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_not_waited_for_longer_than_allowed() {
+    let listener = Listener::tcp();
+    let env = environment(Some(&listener.uri()), &[]);
+    let (over, is_over) = std::sync::mpsc::channel::<()>();
+    let server = std::thread::spawn(move || {
+        let mut peer = listener.accept();
+        peer.welcome(0);
+        peer.serve(|peer, request| match request {
+            Request::JobInfo => Some(peer.job_info("job", 1)),
+            _ => {
+                is_over.recv().unwrap();
+                None
+            }
+        });
+    });
+    let client = Client::connect(&env, &[]).unwrap();
+    let me = client.me().clone();
+    let sent = client.notify_event(Status(-9000), me, range::GLOBAL, Vec::new()).within(Duration::from_millis(10));
+    assert_eq!(sent.wait(), Err(Status::ERR_TIMEOUT));
+    over.send(()).unwrap();
+    server.join().unwrap();
+    client.finalize(&[]).unwrap();
 }
 
 #[test]

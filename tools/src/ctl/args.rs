@@ -285,7 +285,7 @@ pub struct Server {
     #[arg(long, value_name = "SECONDS", alias = "wait-to-connect")]
     pub delay: Option<u32>,
     /// Give up after so many seconds without an answer
-    #[arg(long, default_value_t = 10, value_name = "SECONDS")]
+    #[arg(long, default_value_t = 10, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     pub timeout: u32,
 }
 

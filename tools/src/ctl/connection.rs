@@ -1,5 +1,7 @@
 //! The connection to the server that the command line means.
 
+use std::time::Duration;
+
 use pmix_client::inspection::{self, elements};
 use pmix_client::{Client, Environment, tool};
 use pmix_dstore::model::{DataArray, Info, Key, Nspace, Proc, ProcInfo, Query, Rank, Status, Value, keys};
@@ -29,6 +31,11 @@ impl Connection {
     /// This process as the server's client.
     pub fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// The time limit.
+    pub fn patience(&self) -> Duration {
+        Duration::from_secs(self.timeout.into())
     }
 
     /// The time limit, as a directive of operations.

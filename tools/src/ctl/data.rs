@@ -38,10 +38,10 @@ pub fn get(
     let proc = Proc::new(nspace(job)?, connection::rank(rank)?);
     let wanted = word.map(key).transpose()?;
     let connection = Connection::open(server)?;
-    let limit = [match wait {
-        None => Info::new(keys::IMMEDIATE, Value::Bool(true)),
-        Some(seconds) => Info::new(keys::TIMEOUT, Value::Int(i32::try_from(seconds).unwrap_or(i32::MAX))),
-    }];
+    let limit = match wait {
+        None => vec![Info::new(keys::IMMEDIATE, Value::Bool(true)), connection.limit()],
+        Some(seconds) => vec![Info::new(keys::TIMEOUT, Value::Int(i32::try_from(seconds).unwrap_or(i32::MAX)))],
+    };
     let found = match &wanted {
         Some(key) => connection.client().get_value(&proc, &key.to_string(), &limit),
         None => connection.client().get(&all_of(&proc, &limit), |value| value.to_value()).and_then(|value| value),

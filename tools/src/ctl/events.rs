@@ -27,7 +27,8 @@ pub fn events(server: &Server, words: &[String], follow: bool, json: bool) -> Re
     // The end of the server ends the command, whatever it waits for.
     let is_asked = codes.is_empty() || codes.contains(&Status::ERR_LOST_CONNECTION);
     let registered_codes = if is_asked { codes } else { [codes, vec![Status::ERR_LOST_CONNECTION]].concat() };
-    let registered = connection.client().register_event_handler(registered_codes, Vec::new(), Arc::new(handler)).wait();
+    let registered = connection.client().register_event_handler(registered_codes, Vec::new(), Arc::new(handler));
+    let registered = registered.within(connection.patience()).wait();
     registered.map_err(|status| format!("the server does not take an event handler: {status}"))?;
     for event in &events {
         let is_lost = event.status == Status::ERR_LOST_CONNECTION && event.source == *connection.client().me();
@@ -68,7 +69,7 @@ pub fn notify(server: &Server, word: &str, range: Range, to: &[String], infos: &
     }
     let connection = Connection::open(server)?;
     let me = connection.client().me().clone();
-    let sent = connection.client().notify_event(status, me, range, infos).wait();
+    let sent = connection.client().notify_event(status, me, range, infos).within(connection.patience()).wait();
     connection.close();
     sent.map(|()| Printout::good(String::new())).map_err(|error| format!("{status} was not sent: {error}"))
 }

@@ -1,7 +1,7 @@
 //! `pmixctl trace`: the calls of a rank, from the file to which it writes its trace.
 
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -19,24 +19,22 @@ use super::value::escaped;
 
 /// How often a file is looked at for more.
 const PAUSE: Duration = Duration::from_millis(100);
+/// The library's lines are far shorter.
+const LINE_LEN_MAX: usize = 1 << 16;
 
 /// Prints the calls of a rank; with `follow` until it ends.
 pub fn trace(server: &Server, job: &str, word: &str, follow: bool, json: bool) -> Result<Printout, String> {
     let pid = pid_of(server, job, word)?;
     let path = file_of(pid).map_err(|reason| format!("rank {word} of {job} (process {pid}) {reason}"))?;
     let file = open(&path, pid).map_err(|error| format!("{}: {error}", path.display()))?;
-    let mut file = BufReader::new(file);
-    let mut line = Vec::new();
+    let mut lines = Lines { file: BufReader::new(file), line: Vec::new(), is_too_long: false };
     let mut out = std::io::stdout().lock();
     let mut is_empty = true;
     loop {
         // Before the read, so that the last lines of a rank that ends are read.
         let goes_on = follow && Path::new(&format!("/proc/{pid}")).exists();
-        while file.read_until(b'\n', &mut line).map_err(|error| format!("{}: {error}", path.display()))? > 0 {
-            if line.last() != Some(&b'\n') {
-                break;
-            }
-            if let Some((time, call)) = call(&String::from_utf8_lossy(&line), pid) {
+        while let Some(line) = lines.next().map_err(|error| format!("{}: {error}", path.display()))? {
+            if let Some((time, call)) = call(&line, pid) {
                 is_empty = false;
                 let text = if json {
                     json!({ "time": time, "call": call }).to_string()
@@ -48,7 +46,6 @@ pub fn trace(server: &Server, job: &str, word: &str, follow: bool, json: bool) -
                     return Ok(Printout::good(String::new()));
                 }
             }
-            line.clear();
         }
         if !goes_on {
             return Ok(Printout { text: String::new(), is_good: !is_empty });
@@ -113,6 +110,33 @@ fn open(path: &Path, pid: i32) -> std::io::Result<File> {
     Ok(file)
 }
 
+/// The whole lines of a file that grows. Longer ones than the library writes are dropped: the file may be anybody's.
+struct Lines<R> {
+    file: R,
+    /// The start of a line whose end is not written yet.
+    line: Vec<u8>,
+    /// The start of this line was dropped.
+    is_too_long: bool,
+}
+
+impl<R: BufRead> Lines<R> {
+    /// The next line that is whole; `None` if there is none yet.
+    fn next(&mut self) -> std::io::Result<Option<String>> {
+        while self.file.by_ref().take(LINE_LEN_MAX as u64).read_until(b'\n', &mut self.line)? > 0 {
+            let is_whole = self.line.last() == Some(&b'\n');
+            if !is_whole && self.line.len() < LINE_LEN_MAX {
+                break;
+            }
+            let was_too_long = std::mem::replace(&mut self.is_too_long, !is_whole);
+            let line = String::from_utf8_lossy(&std::mem::take(&mut self.line)).into_owned();
+            if is_whole && !was_too_long {
+                return Ok(Some(line));
+            }
+        }
+        Ok(None)
+    }
+}
+
 /// The time and the call of a line: `1700000000.000001 pmix-dstore[17]: PMIx_Get(...) -> PMIX_SUCCESS [...]`. Several processes may
 /// share the file.
 fn call(line: &str, pid: i32) -> Option<(&str, &str)> {
@@ -123,7 +147,21 @@ fn call(line: &str, pid: i32) -> Option<(&str, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::call;
+    use super::{LINE_LEN_MAX, Lines, call};
+
+    #[test]
+    fn a_line_is_shown_when_it_is_whole_and_an_endless_one_never() {
+        let endless = "x".repeat(3 * LINE_LEN_MAX);
+        let mut lines = Lines {
+            file: format!("a\n{endless}\nb\nc").into_bytes().leak() as &[u8],
+            line: Vec::new(),
+            is_too_long: false,
+        };
+        let read = std::iter::from_fn(|| lines.next().unwrap()).collect::<Vec<_>>();
+        assert_eq!(read, ["a\n", "b\n"]);
+        lines.file = b"d\n";
+        assert_eq!(lines.next().unwrap().as_deref(), Some("cd\n"));
+    }
 
     #[test]
     fn only_calls_of_the_process_are_shown() {

@@ -22,12 +22,13 @@ use super::EXIT_OUTPUT;
 use super::args::Args;
 use super::binding::Binding;
 use super::halts::Halts;
-use super::host::{Event, Events, Infos};
+use super::host::{Event, Events};
 use super::job::Job;
 use super::output::{Lines, Sink, Stream};
 use super::ranks;
 use super::report::Ended;
 use super::watchdog::{News, Watchdog};
+use tools::Signalling;
 
 /// Exit status of a job that exceeded its time limit, as of `timeout(1)`.
 const EXIT_TIMEOUT: i32 = 124;
@@ -127,8 +128,8 @@ struct Supervisor<'a> {
     libraries: BTreeMap<String, u32>,
     /// Texts of `PMIx_Log` that wait because too much output is queued.
     held: Vec<Held>,
-    /// The answers to controls whose signals the watchdog has not confirmed yet.
-    controls: VecDeque<Option<Infos>>,
+    /// Signals to ranks that the watchdog has not confirmed yet. The first is under way, the others wait for it.
+    controls: VecDeque<Signalling>,
     /// Where ranks wait for a debugger.
     halts: Halts,
 }

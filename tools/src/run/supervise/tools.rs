@@ -18,6 +18,14 @@ use super::{RankState, Supervisor};
 /// What the command line offers for debuggers.
 const FOR_DEBUGGERS: [&str; 3] = [keys::DEBUG_STOP_ON_EXEC, keys::DEBUG_STOP_IN_INIT, keys::DEBUG_STOP_IN_APP];
 
+/// A signal that the watchdog has not confirmed yet.
+pub(super) struct Signalling {
+    signal: Signal,
+    pids: Vec<Pid>,
+    /// The answer to the process that asked for it.
+    done: Option<Infos>,
+}
+
 impl Supervisor<'_> {
     /// The ranks' processes and the state of the job.
     pub(super) fn table(&self) -> Table<'_> {
@@ -64,12 +72,20 @@ impl Supervisor<'_> {
     }
 
     fn signal(&mut self, signal: Signal, pids: Vec<Pid>, done: Option<Infos>) {
-        match self.watchdog.signal_these(signal, pids) {
-            Ok(()) => self.controls.push_back(done),
-            Err(why) => {
-                self.say(&why);
-                done.into_iter().for_each(|done| done.complete((Status::ERR_OUT_OF_RESOURCE, Vec::new())));
-            }
+        self.controls.push_back(Signalling { signal, pids, done });
+        if self.controls.len() == 1 {
+            self.send_control();
+        }
+    }
+
+    /// Sends the oldest signal to the watchdog. Only one is under way at a time: with many, launcher and watchdog could wait for room
+    /// in each other's socket for ever.
+    fn send_control(&mut self) {
+        while let Some(next) = self.controls.front_mut() {
+            let Err(why) = self.watchdog.signal_these(next.signal, std::mem::take(&mut next.pids)) else { return };
+            let done = self.controls.pop_front().and_then(|failed| failed.done);
+            self.say(&why);
+            done.into_iter().for_each(|done| done.complete((Status::ERR_OUT_OF_RESOURCE, Vec::new())));
         }
     }
 
@@ -133,9 +149,10 @@ impl Supervisor<'_> {
             Err(Errno::EPERM) => Status::ERR_NO_PERMISSIONS,
             Err(_) => Status::ERROR,
         };
-        if let Some(Some(done)) = self.controls.pop_front() {
+        if let Some(done) = self.controls.pop_front().and_then(|confirmed| confirmed.done) {
             done.complete((status, Vec::new()));
         }
+        self.send_control();
     }
 
     fn end_for(&mut self, action: Action, by: &Proc) {
