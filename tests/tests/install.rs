@@ -54,7 +54,7 @@ fn tools_are_documented_and_completed(prefix: &Path) {
         assert!(fs::read_to_string(prefix.join("share").join(shell)).expect("a file").contains("inspect"));
     }
     let links = names(&prefix.join("libexec/pmix-dstore/bin"));
-    assert_eq!(links, ["pattrs", "pevent", "plookup", "pmix_info", "pps", "pquery"].map(str::to_owned).into());
+    assert_eq!(links, ["pattrs", "pctrl", "pevent", "plookup", "pmix_info", "pps", "pquery"].map(str::to_owned).into());
     let info = said(&mut Command::new(prefix.join("libexec/pmix-dstore/bin/pmix_info")));
     assert!(info.starts_with("pmix-dstore "), "{info}");
 }

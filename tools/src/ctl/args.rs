@@ -172,6 +172,21 @@ pub enum Command {
     Pause(Target),
     /// Let a job, or ranks of it, go on
     Resume(Target),
+    /// Control processes, with the options of the stock pctrl
+    Control {
+        /// The server to ask
+        #[command(flatten)]
+        server: Server,
+        /// What is to happen
+        #[command(flatten)]
+        action: Control,
+        /// The processes, such as job:0,job:1, or job:* for a job
+        #[arg(long, required = true, value_delimiter = ',', value_name = "NSPACE:RANK,...")]
+        targets: Vec<String>,
+        /// A name for the request, by which it can be cancelled
+        #[arg(long, value_name = "ID")]
+        request_id: Option<String>,
+    },
     /// List what a server, a host or this library supports
     Attrs {
         /// The server to ask
@@ -287,6 +302,39 @@ pub struct Server {
     /// Give up after so many seconds without an answer
     #[arg(long, default_value_t = 10, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     pub timeout: u32,
+}
+
+/// What is to happen to processes: one of these.
+#[derive(Args, Clone, Debug)]
+#[group(id = "action", required = true, multiple = false)]
+pub struct Control {
+    /// They end at once
+    #[arg(long)]
+    pub kill: bool,
+    /// They are asked to end
+    #[arg(long)]
+    pub terminate: bool,
+    /// They stop
+    #[arg(long)]
+    pub pause: bool,
+    /// They go on
+    #[arg(long)]
+    pub resume: bool,
+    /// They get this signal, by its name or number
+    #[arg(long)]
+    pub signal: Option<String>,
+    /// The host saves their state under this name
+    #[arg(long, value_name = "ID")]
+    pub checkpoint: Option<String>,
+    /// The host starts them anew from this checkpoint
+    #[arg(long, value_name = "ID")]
+    pub restart: Option<String>,
+    /// The request of this name is cancelled
+    #[arg(long, value_name = "ID")]
+    pub cancel: Option<String>,
+    /// They become a process set of this name
+    #[arg(long, value_name = "NAME")]
+    pub pset: Option<String>,
 }
 
 /// What a job's control is for.

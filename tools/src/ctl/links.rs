@@ -4,12 +4,13 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 /// The commands that a link's name stands for.
-const LINKS: [(&str, &str); 6] = [
+const LINKS: [(&str, &str); 7] = [
     ("pps", "ps"),
     ("pquery", "query"),
     ("plookup", "lookup"),
     ("pevent", "notify"),
     ("pattrs", "attrs"),
+    ("pctrl", "control"),
     ("pmix_info", "info"),
 ];
 

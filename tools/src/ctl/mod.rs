@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use pmix_dstore::segment::{InspectOptions, layout_text};
 
 use self::args::{Arguments, Command};
-use self::control::{Action, control, signal};
+use self::control::Action;
 use crate::prrte::{self, Check};
 
 pub use self::links::words_of;
@@ -70,10 +70,13 @@ fn answer(command: &Command) -> Result<Printout, String> {
         Command::Lookup { server, keys, wait, json } => data::lookup(server, keys, *wait, *json),
         Command::Events { server, codes, follow, json } => events::events(server, codes, *follow, *json),
         Command::Notify { server, code, range, to, infos } => events::notify(server, code, *range, to, infos),
-        Command::Kill(target) => control(Action::Kill, target),
-        Command::Signal { signal: word, target } => control(Action::Signal(signal(word)?), target),
-        Command::Pause(target) => control(Action::Pause, target),
-        Command::Resume(target) => control(Action::Resume, target),
+        Command::Kill(target) => control::ranks(Action::Kill, target),
+        Command::Signal { signal, target } => control::ranks(Action::Signal(control::signal(signal)?), target),
+        Command::Pause(target) => control::ranks(Action::Pause, target),
+        Command::Resume(target) => control::ranks(Action::Resume, target),
+        Command::Control { server, action, targets, request_id } => {
+            control::processes(server, Action::of(action)?, targets, request_id.as_deref())
+        }
         Command::Attrs { server, functions, json } => data::attrs(server, functions, *json),
         Command::Info { json } => Ok(info::info(*json)),
         Command::Inspect { json, rows, all, paths } => {
