@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use nix::unistd::{Uid, geteuid, setfsuid};
-use pmix_tests::{Ended, Library, Run, Traces, beside_host, beside_host_with, beside_job, program};
+use pmix_tests::{Ended, Library, Run, Traces, beside_host, beside_host_with, beside_job, plugin, pmixrun, program};
 
 /// The library in each of the two roles of a server.
 fn servers() -> [Library; 2] {
@@ -471,6 +471,27 @@ fn stale_files_of_servers_are_skipped_and_named_if_there_is_no_other() {
     ];
     assert_eq!(said.len(), starts.len(), "{ended}");
     assert!(said.iter().zip(starts).all(|(said, start)| said.starts_with(start)), "{ended}");
+}
+
+/// A file system that is slow to open files: the server is found, or the time limit is what is told.
+#[test]
+fn a_slow_file_system_takes_longer_and_leads_nobody_astray() {
+    let ps = format!("{} ps --pid $P", pmixrun().with_file_name("pmixctl").display());
+    let slow = format!("LD_PRELOAD={} SLOW_DIRECTORY=$TMPDIR", plugin("slow").display());
+    let script = format!(
+        "{ps} > $TMPDIR/../own/fast; {slow} SLOW_MS=50 {ps} > $TMPDIR/../own/slow 2> /dev/null; \
+         awk '{{ $6 = \"\"; print }}' $TMPDIR/../own/fast > $TMPDIR/../own/a; awk '{{ $6 = \"\"; print }}' $TMPDIR/../own/slow > $TMPDIR/../own/b; \
+         grep -c '\\.job' $TMPDIR/../own/fast; cmp $TMPDIR/../own/a $TMPDIR/../own/b && echo alike; \
+         {slow} SLOW_MS=1500 {ps} --timeout 1; echo \"exit: $?\";"
+    );
+    let ended = beside_job(Library::ours(), &Traces::begin(), &format!("-n 2 {RANKS}"), &[PID, &script].concat());
+    assert!(ended.stdout.contains("2\nalike\nexit: 1\n"), "{ended}");
+    // When the time is over, nothing more is read.
+    assert_eq!(ended.stderr.lines().filter(|line| line.starts_with("slow: ")).count(), 1, "{ended}");
+    assert!(
+        ended.stderr.contains("PMIX_ERR_TIMEOUT (-24). It did not answer, or the files of servers were not read, in time; --timeout SECONDS"),
+        "{ended}"
+    );
 }
 
 /// A tool that starts before its server waits for it, if it is told to.

@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use nix::errno::Errno;
 use nix::sys::signal::kill;
@@ -28,9 +29,21 @@ pub(crate) struct Found {
     pub unusable: Vec<(PathBuf, Unusable)>,
     /// The files and directories that were read: a directory may be searched by itself and as part of another.
     seen: HashSet<PathBuf>,
+    /// When to stop: a file system may be slow.
+    until: Option<Instant>,
 }
 
 impl Found {
+    /// Nothing, and a search that stops then.
+    pub fn within(until: Instant) -> Found {
+        Found { until: Some(until), ..Found::default() }
+    }
+
+    /// Whether the time is over, so that the search is not complete.
+    pub fn is_late(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() >= until)
+    }
+
     /// The servers that can be reached.
     pub fn usable(&self) -> impl Iterator<Item = &Contact> {
         self.servers.iter().filter(|(_, unusable)| unusable.is_none()).map(|(contact, _)| contact)
@@ -91,6 +104,9 @@ impl Found {
             }
         };
         for entry in entries.flatten() {
+            if self.is_late() {
+                return;
+            }
             let Ok(kind) = entry.file_type() else { continue };
             let is_file = entry.file_name().to_str().is_some_and(&mut *is_wanted);
             if kind.is_dir() {

@@ -15,7 +15,7 @@ const FILES_MAX: usize = 8;
 pub(super) fn lines(wanted: &ToolTarget, env: &Environment, trusted: &Trusted) -> Vec<String> {
     let nodes = wanted.search_nodes(env, trusted);
     let sessions = match wanted.candidates(env).contains(&Candidate::Session) {
-        true => wanted.search_sessions(env, trusted),
+        true => wanted.search_sessions(env, trusted, Found::default()),
         false => Found::default(),
     };
     match sessions.distinct() {

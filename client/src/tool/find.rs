@@ -1,7 +1,7 @@
 //! Finds the server that a tool connects to, and its address.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pmix_dstore::model::{Info, Proc, Result, Status, Value, keys};
 
@@ -137,8 +137,8 @@ impl ToolTarget {
     /// search must have a trusted owner, and its server must be alive.
     ///
     /// # Errors
-    /// `UNREACH` if there is no server, or more than one match; `BAD_PARAM` for a malformed URI.
-    pub fn look(&self, candidate: Candidate, env: &Environment, trusted: &Trusted) -> Result<Contact> {
+    /// `UNREACH` if there is no server, or more than one match; `BAD_PARAM` for a malformed URI; `TIMEOUT` if the search is not over in time.
+    pub fn look(&self, candidate: Candidate, env: &Environment, trusted: &Trusted, until: Instant) -> Result<Contact> {
         match candidate {
             Candidate::Named => self.named(),
             Candidate::Launcher => {
@@ -149,7 +149,7 @@ impl ToolTarget {
                 let found = Contact::read_found(&self.node_file(point, env), trusted).ok();
                 found.filter(|contact| contact.pid.is_none_or(lives)).ok_or(Status::ERR_UNREACH)
             }
-            Candidate::Session => self.of_session(env, trusted),
+            Candidate::Session => self.of_session(env, trusted, until),
         }
     }
 
@@ -200,16 +200,21 @@ impl ToolTarget {
         named.into_iter().chain(usual).collect()
     }
 
-    fn of_session(&self, env: &Environment, trusted: &Trusted) -> Result<Contact> {
-        match &self.search_sessions(env, trusted).distinct()[..] {
+    fn of_session(&self, env: &Environment, trusted: &Trusted, until: Instant) -> Result<Contact> {
+        let found = self.search_sessions(env, trusted, Found::within(until));
+        if found.is_late() {
+            // What was not read may be another server that could be meant.
+            return Err(Status::ERR_TIMEOUT);
+        }
+        match &found.distinct()[..] {
             [only] => Ok((*only).clone()),
             // The caller tells the tool's user.
             _ => Err(Status::ERR_UNREACH),
         }
     }
 
-    /// The files of sessions in the directories up to the first that has a server.
-    pub fn search_sessions(&self, env: &Environment, trusted: &Trusted) -> Found {
+    /// The files of sessions in the directories up to the first that has a server, added to what is found already.
+    pub fn search_sessions(&self, env: &Environment, trusted: &Trusted, mut found: Found) -> Found {
         let hostname = hostname(env);
         let file_name = self.name.as_ref().map(|name| Point::Server(name).file_name(&hostname));
         let any = Point::Session.file_name(&hostname);
@@ -217,11 +222,10 @@ impl ToolTarget {
             Some(wanted) => name == wanted,
             None => name.strip_prefix(&any).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')),
         };
-        let mut found = Found::default();
         for directory in self.session_directories(env) {
             found.search(directory, trusted, &mut is_wanted);
             found.check(trusted);
-            if found.usable().next().is_some() {
+            if found.usable().next().is_some() || found.is_late() {
                 break;
             }
         }
@@ -282,7 +286,7 @@ mod tests {
         let (wanted, trusted) = (ToolTarget::read(&infos)?, Trusted::of_node(|line| panic!("{line}")));
         let mut ports = Vec::new();
         for candidate in wanted.candidates(env) {
-            match wanted.look(candidate, env, &trusted) {
+            match wanted.look(candidate, env, &trusted, Instant::now() + Duration::from_secs(60)) {
                 Ok(contact) => {
                     let port = contact.uri.address.port();
                     let index = LISTENERS.iter().position(|listener| port_of(listener) == port);

@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
+use crossbeam::channel::unbounded;
 use parking_lot::Mutex;
 use pmix_client::events::range;
 use pmix_client::{Client, Environment};
@@ -343,7 +344,7 @@ fn a_missing_refusing_or_silent_server_gives_its_own_error() {
 fn a_server_that_does_not_answer_is_not_waited_for_longer_than_allowed() {
     let listener = Listener::tcp();
     let env = environment(Some(&listener.uri()), &[]);
-    let (over, is_over) = std::sync::mpsc::channel::<()>();
+    let (over, is_over) = unbounded::<()>();
     let server = std::thread::spawn(move || {
         let mut peer = listener.accept();
         peer.welcome(0);

@@ -7,8 +7,8 @@ use pmix_client::{Client, Environment, tool};
 use pmix_dstore::model::{DataArray, Info, Key, Nspace, Proc, ProcInfo, Query, Rank, Status, Value, keys};
 
 use super::args::Server;
-use super::value::info_of;
-use super::waits::{JobProcess, Processes};
+use crate::value::info_of;
+use crate::waits::{JobProcess, Processes};
 
 /// A connection as a tool.
 pub struct Connection {
@@ -170,7 +170,9 @@ fn refused(server: &Server, status: Status) -> String {
             "Either there is none, or several could be meant, or it does not take tools: pmixctl servers lists them; \
              --pid, --server-nspace, --uri or --file chooses one"
         }
-        Status::ERR_TIMEOUT => "It did not answer in time; --timeout SECONDS waits longer",
+        Status::ERR_TIMEOUT => {
+            "It did not answer, or the files of servers were not read, in time; --timeout SECONDS waits longer"
+        }
         _ => "pmixctl servers lists the servers",
     };
     format!("cannot reach {named}: {status}. {next}.")
@@ -220,5 +222,5 @@ pub fn nspace(text: &str) -> Result<Nspace, String> {
 /// # Errors
 /// What is wrong with it.
 pub fn key(text: &str) -> Result<Key, String> {
-    Key::new(super::value::key_of(text)).map_err(|error| format!("key {text}: {error}"))
+    Key::new(crate::value::key_of(text)).map_err(|error| format!("key {text}: {error}"))
 }
