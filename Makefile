@@ -191,9 +191,11 @@ install: build
 	strip --strip-debug $(root)/lib/libpmix.so.2 $(root)/bin/pmixrun $(root)/bin/pmixctl
 	$(root)/bin/pmixctl man $(root)/share/man/man1 >/dev/null
 	install -d $(addprefix $(root)/share/,bash-completion/completions zsh/site-functions fish/vendor_completions.d)
-	$(root)/bin/pmixctl completions bash > $(root)/share/bash-completion/completions/pmixctl
-	$(root)/bin/pmixctl completions zsh > $(root)/share/zsh/site-functions/_pmixctl
-	$(root)/bin/pmixctl completions fish > $(root)/share/fish/vendor_completions.d/pmixctl.fish
+	for program in pmixctl pmixrun; do \
+	  $(root)/bin/pmixctl completions bash $$program > $(root)/share/bash-completion/completions/$$program && \
+	  $(root)/bin/pmixctl completions zsh $$program > $(root)/share/zsh/site-functions/_$$program && \
+	  $(root)/bin/pmixctl completions fish $$program > $(root)/share/fish/vendor_completions.d/$$program.fish || exit 1; \
+	done
 	install -d $(root)/libexec/pmix-dstore/bin
 	for name in $$($(root)/bin/pmixctl links); do ln -sfn ../../../bin/pmixctl $(root)/libexec/pmix-dstore/bin/$$name; done
 	$(root)/bin/pmixctl prrte --link || true

@@ -61,5 +61,5 @@ const STORE_NAME: &str = "pmix-dstore";
 /// The name of our security module: a client proves its identity by its secret, over the Unix socket.
 const SECURITY_NAME: &str = "pmix-dstore";
 
-pub use report::{DmodexDone, OpDone, SetupDone, Stats};
+pub use report::{DmodexDone, OpDone, SetupDone, Stats, Waiting};
 pub use server::{Server, setup_of_application};

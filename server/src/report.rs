@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pmix_client::inspection::{Collective, Wait};
 use pmix_dstore::model::{Info, Status};
 
 /// Called once, on the server's thread, when an operation is done and the call that began it has returned.
@@ -12,6 +13,15 @@ pub type DmodexDone = Box<dyn FnOnce(Status, Vec<u8>) + Send>;
 
 /// Called once, as [`OpDone`], with the infos for the start of a job.
 pub type SetupDone = Box<dyn FnOnce(Vec<Info>) + Send>;
+
+/// What processes of the server's jobs wait for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// Collectives that are not over.
+    pub collectives: Vec<Collective>,
+    /// Gets that wait.
+    pub gets: Vec<Wait>,
+}
 
 /// Figures about a server, for reports.
 #[derive(Clone, Debug, Default, PartialEq)]

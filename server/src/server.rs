@@ -11,6 +11,7 @@ pub(crate) mod tests;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use pmix_client::{Call, Client, Returned};
@@ -19,7 +20,7 @@ use pmix_dstore::model::{Info, Proc, Status};
 pub use self::launch::setup_of_application;
 use crate::engine::Engine;
 use crate::rendezvous::Rendezvous;
-use crate::report::{DmodexDone, OpDone, Stats};
+use crate::report::{DmodexDone, OpDone, Stats, Waiting};
 use crate::shared_state::SharedState;
 
 /// A PMIx server.
@@ -136,6 +137,11 @@ impl Server {
             true => Status::ERR_INIT,
             false => engine.dmodex_request(proc, done),
         })
+    }
+
+    /// What processes wait for.
+    pub fn waiting(&self) -> Waiting {
+        self.shared.engine.lock().waiting(Instant::now())
     }
 
     /// Figures for reports.

@@ -22,7 +22,7 @@ fn names(directory: &Path) -> BTreeSet<String> {
 /// The man pages can be shown, bash completes commands and options, and the stock tools' names lead to `pmixctl`.
 fn tools_are_documented_and_completed(prefix: &Path) {
     let pages = names(&prefix.join("share/man/man1"));
-    for page in ["pmixctl.1", "pmixctl-ps.1", "pmixctl-inspect.1"] {
+    for page in ["pmixctl.1", "pmixrun.1", "pmixctl-ps.1", "pmixctl-inspect.1"] {
         assert!(pages.contains(page), "{pages:?}");
         let page = prefix.join("share/man/man1").join(page);
         // A warning of the formatter would be on standard error.
@@ -37,14 +37,16 @@ fn tools_are_documented_and_completed(prefix: &Path) {
         assert!(text.contains("SYNOPSIS") && shown.stderr.is_empty(), "{}: {shown:?}", page.display());
     }
     let complete = |words: &str| {
+        let program = words.split(' ').next().expect("a program");
         let script = format!(
             "source {}; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
-             _pmixctl pmixctl \"${{COMP_WORDS[-1]}}\" \"${{COMP_WORDS[-2]}}\"; echo ${{COMPREPLY[@]}}",
-            prefix.join("share/bash-completion/completions/pmixctl").display()
+             _{program} {program} \"${{COMP_WORDS[-1]}}\" \"${{COMP_WORDS[-2]}}\"; echo ${{COMPREPLY[@]}}",
+            prefix.join("share/bash-completion/completions").join(program).display()
         );
         said(Command::new("bash").args(["--norc", "-c"]).arg(script)).trim().to_owned()
     };
     assert_eq!(complete("pmixctl insp"), "inspect");
+    assert_eq!(complete("pmixrun --bind-to c"), "core");
     assert!(
         complete("pmixctl inspect --").split(' ').any(|word| word == "--rows"),
         "{}",
@@ -57,6 +59,22 @@ fn tools_are_documented_and_completed(prefix: &Path) {
     assert_eq!(links, ["pattrs", "pctrl", "pevent", "plookup", "pmix_info", "pps", "pquery"].map(str::to_owned).into());
     let info = said(&mut Command::new(prefix.join("libexec/pmix-dstore/bin/pmix_info")));
     assert!(info.starts_with("pmix-dstore "), "{info}");
+}
+
+/// Without a word of the user's, and unless the user has another library.
+fn ranks_get_the_library_beside_the_launcher(prefix: &Path) {
+    let search = |before: &str, options: &[&str]| {
+        let mut command = Command::new(prefix.join("bin/pmixrun"));
+        command.args(["-n", "1"]).args(options).args(["sh", "-c", "echo $LD_LIBRARY_PATH"]);
+        said(command.env("LD_LIBRARY_PATH", before)).trim().to_owned()
+    };
+    let own = prefix.join("lib").display().to_string();
+    let other = Library::Stock.directory().display().to_string();
+    assert_eq!(search("", &[]), own);
+    assert_eq!(search("/a", &[]), format!("{own}:/a"));
+    assert_eq!(search(&other, &[]), other);
+    assert_eq!(search(&other, &["--lib", &own]), format!("{own}:{other}"));
+    assert_eq!(search("", &["--lib", "system"]), "");
 }
 
 #[test]
@@ -85,6 +103,7 @@ fn a_program_finds_the_installed_library_by_pkg_config() {
     assert!(checked.contains(&format!("good: LD_LIBRARY_PATH={} gives both", facade.display())), "{checked}");
 
     tools_are_documented_and_completed(&prefix);
+    ranks_get_the_library_beside_the_launcher(&prefix);
 
     let pkg_config = |question: &[&str]| {
         let mut command = Command::new("pkg-config");

@@ -7,6 +7,8 @@
 pub mod ctl;
 pub mod prrte;
 pub mod run;
+mod value;
+mod waits;
 
 /// The allocator with a reserve for small allocations; large ones may fail.
 #[global_allocator]

@@ -130,7 +130,7 @@ fn the_first_failure_decides() {
     assert_fails(
         &["-n", "3", "sh", "-c", script],
         137,
-        &["rank 1 (pid ", "killed by signal 9 (SIGKILL)", "ending the other ranks (2)"],
+        &["rank 1 (pid ", "killed by signal 9 (SIGKILL)", "ending the ranks that still run (2)"],
     );
 }
 
@@ -140,7 +140,7 @@ fn ranks_that_do_not_end_are_killed() {
     let ready = directory.path().join("ready").display().to_string();
     let script = "trap '' TERM; if [ $PMIX_RANK = 0 ]; then while [ ! -e $0 ]; do sleep 0.02; done; exit 4; fi; \
                   : > $0; while :; do sleep 1; done";
-    let told = ["exited with status 4", "ending the other ranks (1)"];
+    let told = ["exited with status 4", "ending the ranks that still run (1)"];
     assert_fails(&["-n", "2", "--grace", "0.2", "sh", "-c", script, &ready], 4, &told);
 }
 

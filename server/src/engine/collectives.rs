@@ -540,7 +540,7 @@ impl Engine {
                 let state = self.nspaces.get_mut(&gone.nspace);
                 let is_news = state.is_none_or(|state| {
                     state.ended_unconnected.remove(&gone.rank);
-                    !state.aborted
+                    !state.is_ending
                 });
                 if is_news {
                     self.log(format!("a {word} of {procs}, which {arrived} local processes have entered, lost {gone}"));

@@ -11,6 +11,7 @@ use super::Engine;
 use super::collective::Collective;
 use super::nspaces::NspaceState;
 use super::peer::{Actor, PeerId};
+use crate::report::Waiting;
 
 /// Upper limit of the counted keys; keys beyond it are not counted.
 const MISSED_MAX: usize = 256;
@@ -89,6 +90,14 @@ impl Engine {
             _ => return None,
         };
         Some(Info { key: Key::new(key.to_bytes()).ok()?, flags: 0, value })
+    }
+
+    /// What processes wait for, of all jobs.
+    pub fn waiting(&self, now: Instant) -> Waiting {
+        let collectives = self.collectives.values().map(|collective| self.view_of(collective, now)).collect();
+        let mut gets: Vec<Wait> = self.waits(now).collect();
+        gets.sort_by(|one, other| one.asker.cmp(&other.asker));
+        Waiting { collectives, gets }
     }
 
     fn view_of(&self, collective: &Collective, now: Instant) -> inspection::Collective {

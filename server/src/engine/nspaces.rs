@@ -124,8 +124,8 @@ pub(super) struct NspaceState {
     pub is_of_tools: bool,
     /// Tools that chose this name themselves, until a registration names their user.
     guests: BTreeMap<PeerId, Guest>,
-    /// One of its processes has asked the host to end them all, so their ends are not reported.
-    pub aborted: bool,
+    /// The host is ending its processes, or one of them has asked it to: their ends are not logged.
+    pub is_ending: bool,
     /// Clients that the host has deregistered.
     deregistered: BTreeSet<Rank>,
     /// Local ranks that ended before they connected, not logged yet.
@@ -165,7 +165,7 @@ impl NspaceState {
             pids: BTreeMap::new(),
             is_of_tools: false,
             guests: BTreeMap::new(),
-            aborted: false,
+            is_ending: false,
             deregistered: BTreeSet::new(),
             ended_unconnected: BTreeSet::new(),
             cleanup: BTreeMap::new(),
@@ -332,6 +332,13 @@ impl JobPlan {
 }
 
 impl Engine {
+    /// The host is ending the processes of a namespace.
+    pub fn is_ending(&mut self, nspace: &Nspace) {
+        if let Some(state) = self.nspaces.get_mut(nspace) {
+            state.is_ending = true;
+        }
+    }
+
     /// The registered data of a namespace; `None` if only another job's registration describes it.
     pub fn job(&self, nspace: &Nspace) -> Option<Arc<JobData>> {
         self.nspaces.get(nspace).filter(|state| state.described_by.is_none()).map(|state| state.job.clone())

@@ -234,7 +234,7 @@ impl Engine {
         let of_job = self.losses.iter_mut().filter(|loss| loss.proc.nspace == *nspace);
         let news = of_job.filter_map(|loss| std::mem::take(&mut loss.is_news).then(|| loss.proc.clone()));
         let news: Vec<Proc> = news.collect();
-        let is_expected = self.nspaces.get(nspace).is_some_and(|state| state.aborted);
+        let is_expected = self.nspaces.get(nspace).is_some_and(|state| state.is_ending);
         if !news.is_empty() && !is_expected {
             self.log(lost_line(&news));
         }

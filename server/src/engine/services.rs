@@ -53,7 +53,7 @@ impl Engine {
                 let job = Proc::new(proc.nspace.clone(), Rank::WILDCARD);
                 let is_of_all = procs.is_empty() || procs.contains(&job);
                 if let Some(state) = self.nspaces.get_mut(&proc.nspace).filter(|_| is_of_all) {
-                    state.aborted = true;
+                    state.is_ending = true;
                 }
                 (Shape::Status, Upcall::Abort { proc, object, status, message, procs })
             }

@@ -130,6 +130,11 @@ impl Server {
         self.shared.engine.lock().collect_job_info(procs)
     }
 
+    /// The host is about to end all processes of a namespace: those that go without `PMIx_Finalize` from now on are not logged as lost.
+    pub fn ending(&self, nspace: &Nspace) {
+        self.shared.engine.lock().is_ending(nspace);
+    }
+
     /// Registers a process that will be started on this node. `object` comes back in upcalls.
     pub fn register_client(&self, proc: Proc, uid: u32, gid: u32, object: usize, done: Option<OpDone>) -> Status {
         self.operate(done, |engine| engine.register_client(&proc, uid, gid, object))

@@ -1,9 +1,12 @@
 //! Starts the ranks of a parallel program on this node and serves them.
 
+#![forbid(unsafe_code)]
+
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use pmix_tools::run::{self, args};
+use clap::error::ErrorKind;
+use pmix_tools::run::{self, args::Args};
 
 /// Prints `text`. A reader that has closed stdout is no failure.
 fn print(text: &str) -> ExitCode {
@@ -19,12 +22,14 @@ fn print(text: &str) -> ExitCode {
 }
 
 fn main() -> ExitCode {
-    match args::Command::parse(std::env::args_os().skip(1)) {
-        Ok(args::Command::Help) => print(args::HELP),
-        Ok(args::Command::Version) => print(concat!("pmixrun ", env!("CARGO_PKG_VERSION"), "\n")),
-        Ok(args::Command::Run(args)) => ExitCode::from(u8::try_from(run::run(&args)).unwrap_or(1)),
-        Err(message) => {
-            run::complain(&message);
+    match Args::parse(std::env::args_os()) {
+        Ok(args) => ExitCode::from(u8::try_from(run::run(&args)).unwrap_or(1)),
+        Err(said) if matches!(said.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+            print(&said.to_string())
+        }
+        Err(mistake) => {
+            let text = mistake.to_string();
+            run::complain(text.strip_prefix("error: ").unwrap_or(&text).trim_end());
             ExitCode::from(2)
         }
     }

@@ -250,6 +250,9 @@ pub enum Command {
     Completions {
         /// The shell
         shell: clap_complete::Shell,
+        /// The program
+        #[arg(value_enum, default_value_t = Program::Pmixctl)]
+        program: Program,
     },
     /// Print the names of the stock library's tools that this program answers to, when it is linked under them
     Links,
@@ -273,6 +276,15 @@ pub enum Range {
     Global,
     /// The host alone
     Host,
+}
+
+/// The programs that have completions.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Program {
+    /// This one
+    Pmixctl,
+    /// The launcher
+    Pmixrun,
 }
 
 /// The server to ask. Without options it is the server of this process, or the only one of this user on this node.

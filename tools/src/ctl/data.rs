@@ -9,7 +9,7 @@ use super::Printout;
 use super::args::Server;
 use super::connection::{self, Connection, key, nspace, qualifiers};
 use super::table::Table;
-use super::value::{self, escaped, name_of};
+use crate::value::{self, escaped, name_of};
 
 /// Asks for keys of `PMIx_Query_info`.
 pub fn query(server: &Server, words: &[String], with: &[String], json: bool) -> Result<Printout, String> {

@@ -19,8 +19,8 @@ use super::connection::{self, Inspected};
 use super::jobs::has_ended;
 use super::process::Process;
 use super::servers;
-use super::value::escaped;
-use super::waits::{self, Processes};
+use crate::value::escaped;
+use crate::waits::{self, Processes};
 
 /// A file system with less room than this is as good as full: a segment of a large job does not fit.
 const ROOM_MIN: u64 = 4 << 20;

@@ -12,7 +12,7 @@ use serde_json::{Map, json};
 use super::Printout;
 use super::args::{Range, Server};
 use super::connection::{Connection, process};
-use super::value::{self, escaped, name_of};
+use crate::value::{self, escaped, name_of};
 
 /// Prints events, the first or all until the server is lost.
 pub fn events(server: &Server, words: &[String], follow: bool, json: bool) -> Result<Printout, String> {

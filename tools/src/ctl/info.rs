@@ -57,7 +57,7 @@ pub fn info(json: bool) -> Printout {
     text += &if table.len() == 0 { "nothing: no directory of the loader has it\n".to_owned() } else { table.text() };
     text += "\nPMIx variables that are set here:\n";
     for (name, value) in &settings {
-        text += &format!("{name}={}{}\n", super::value::escaped(value), remark(name));
+        text += &format!("{name}={}{}\n", crate::value::escaped(value), remark(name));
     }
     text += if settings.is_empty() { "none\n" } else { "" };
     Printout::good(text)

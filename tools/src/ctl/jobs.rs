@@ -7,7 +7,7 @@ use super::Printout;
 use super::args::Server;
 use super::connection::Connection;
 use super::table::Table;
-use super::value::{escaped, of_process, state};
+use crate::value::{escaped, of_process, state};
 
 /// Lists the ranks of a job, or of all that the server knows.
 pub fn ps(server: &Server, nspace: Option<&str>, json: bool) -> Result<Printout, String> {

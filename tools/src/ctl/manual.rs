@@ -6,16 +6,21 @@ use std::path::Path;
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 
-use super::args::Arguments;
+use super::args::{Arguments, Program};
+use crate::run::args::Options;
 
-/// The completions of a shell.
-pub fn completions(shell: Shell) -> String {
+/// The completions of a program's options in a shell.
+pub fn completions(shell: Shell, program: Program) -> String {
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut Arguments::command(), "pmixctl", &mut text);
+    let (mut command, name) = match program {
+        Program::Pmixctl => (Arguments::command(), "pmixctl"),
+        Program::Pmixrun => (Options::command(), "pmixrun"),
+    };
+    clap_complete::generate(shell, &mut command, name, &mut text);
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Writes the man page of the program and one for each command. Returns their names, a line each.
+/// Writes the man pages of the programs and one for each command of pmixctl. Returns their names, a line each.
 ///
 /// # Errors
 /// The file that cannot be written, and why.
@@ -24,6 +29,7 @@ pub fn write(directory: &Path) -> Result<String, String> {
     command.build();
     let mut names = String::new();
     write_page(directory, command.clone(), "pmixctl", &mut names)?;
+    write_page(directory, Options::command(), "pmixrun", &mut names)?;
     for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
         let name = format!("pmixctl-{}", sub.get_name());
         write_page(directory, sub.clone(), &name, &mut names)?;

@@ -19,8 +19,6 @@ mod servers;
 mod table;
 mod top;
 mod trace;
-mod value;
-mod waits;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -90,7 +88,7 @@ fn answer(command: &Command) -> Result<Printout, String> {
             if *link { link_stock(&directory, stock.as_deref()) } else { Ok(check_prrte(files, &directory, *json)) }
         }
         Command::Server => Ok(here::server()),
-        Command::Completions { shell } => Ok(Printout::good(manual::completions(*shell))),
+        Command::Completions { shell, program } => Ok(Printout::good(manual::completions(*shell, *program))),
         Command::Links => Ok(Printout::good(links::names())),
         Command::Man { directory } => manual::write(directory).map(Printout::good),
     }

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::Printout;
 use super::table::Table;
-use super::value::escaped;
+use crate::value::escaped;
 
 /// All servers and rendezvous files of this node.
 ///

@@ -19,8 +19,8 @@ use super::connection::{Connection, Inspected};
 use super::jobs::{has_ended, memory_of, state_of};
 use super::process::Process;
 use super::table::Table;
-use super::value::{escaped, of_process};
-use super::waits;
+use crate::value::{escaped, of_process};
+use crate::waits;
 
 /// What `top` says below the ranks.
 const HINT: &str =

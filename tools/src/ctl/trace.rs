@@ -15,7 +15,7 @@ use super::args::Server;
 use super::connection::{Connection, rank};
 use super::jobs::has_ended;
 use super::process::variable;
-use super::value::escaped;
+use crate::value::escaped;
 
 /// How often a file is looked at for more.
 const PAUSE: Duration = Duration::from_millis(100);

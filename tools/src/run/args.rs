@@ -4,44 +4,117 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use lexopt::prelude::*;
+use clap::error::ErrorKind;
+use clap::{ArgAction, CommandFactory, Parser, ValueEnum};
 
-/// The text of `pmixrun --help`.
-pub const HELP: &str = "\
-Start the ranks of a parallel program on this node and serve them as their PMIx server.
+use super::hosts;
+use super::spelling::spelled_out;
 
-Usage: pmixrun -n N [OPTIONS] PROGRAM [ARGS...]
+const AFTER_HELP: &str = "\
+The exit status is that of the first rank that failed, 128 + N for one killed by signal N; 124 after the time limit, 125 if the job could \
+not be started, 2 for a wrong command line, 1 if only output was lost.
 
-  -n, --np N             number of ranks
-      --bind-to WHAT     core: each rank on a core of its own, round-robin; none (default)
-      --tag-output       begin each line with the rank that printed it
-      --timeout SECONDS  time limit of the job; exit status 124 after it
-      --grace SECONDS    time between SIGTERM and SIGKILL when the job ends (default 2)
-      --tmpdir DIR       directory for the job's files (default: TMPDIR or /tmp)
-      --report           print wire-up times, store sizes and the PMIx libraries in use, on stderr
-      --json             the same as one line of JSON
-      --report-to FILE   write the report to FILE instead
-      --stop-on-exec     stop each rank before the first instruction of its program, for a debugger
-      --stop-in-init     let each rank wait in PMIx_Init for a debugger
-      --stop-in-app[=BREAKPOINT]  ask each rank to wait at a place of its own for a debugger
-      --report-uri TO    write the server's address, for tools, to a file, - (stdout) or + (stderr)
-  -h, --help             this text
-      --version          the version
+The job ends as a whole: all its processes get SIGTERM, and SIGKILL after the grace period. Standard input goes to rank 0. SIGINT, SIGTERM, \
+SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are forwarded to all ranks.
 
-The exit status is that of the first rank that failed, 128 + N for one killed by signal N; 1 if only output was lost.
-The job ends as a whole: all its processes get SIGTERM, and SIGKILL after the grace period.
-Tools find the job by the process number of pmixrun, by its server's namespace, or by the address. Ranks that wait for a
+Tools find the job by the process number of pmixrun, by its server's namespace, or by the address; see pmixctl(1). Ranks that wait for a \
 debugger go on when it sends PMIX_DEBUGGER_RELEASE.
-Standard input goes to rank 0. SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are forwarded to all ranks.
-";
+
+Options with one dash that people know from mpirun and mpiexec, such as -np or -wdir, are taken, too.";
+
+/// Start the ranks of a parallel program on this node and serve them as their PMIx server
+#[derive(Parser, Debug)]
+#[command(name = "pmixrun", version, after_help = AFTER_HELP, max_term_width = 120, override_usage = "pmixrun -n N [OPTIONS] PROGRAM [ARGS...]")]
+pub struct Options {
+    /// Number of ranks; without it, the slots of --host
+    #[arg(short = 'n', long = "np", alias = "n", short_alias = 'c', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
+    ranks: Option<u32>,
+    /// Where ranks run: this node alone, by its name or as localhost, with so many slots
+    #[arg(short = 'H', long, aliases = ["hosts"], value_name = "HOST[:SLOTS],...", value_delimiter = ',')]
+    host: Vec<String>,
+    /// Allow more ranks than slots of --host
+    #[arg(long)]
+    oversubscribe: bool,
+    /// Bind each rank to a core of its own, round-robin (core), or not (none)
+    #[arg(long, value_enum, default_value_t = BindTo::None, value_name = "WHAT", hide_possible_values = true)]
+    bind_to: BindTo,
+    /// Set a variable for the ranks; with the name alone, pass on the value that it has here
+    #[arg(short = 'x', value_name = "NAME[=VALUE]", action = ArgAction::Append)]
+    variables: Vec<OsString>,
+    /// Set a variable for the ranks, as mpiexec of MPICH does
+    #[arg(long = "genv", alias = "env", num_args = 2, value_names = ["NAME", "VALUE"], action = ArgAction::Append)]
+    pairs: Vec<OsString>,
+    /// Set a parameter of Open MPI for the ranks
+    #[arg(long, num_args = 2, value_names = ["NAME", "VALUE"], action = ArgAction::Append)]
+    mca: Vec<OsString>,
+    /// Directory in which the ranks start
+    #[arg(long, aliases = ["wd", "chdir"], value_name = "DIR")]
+    wdir: Option<PathBuf>,
+    /// Directory of the libpmix.so.2 that ranks load; "system": they find one by themselves. Default: the one beside pmixrun, unless
+    /// LD_LIBRARY_PATH leads to one
+    #[arg(long, value_name = "DIR")]
+    lib: Option<PathBuf>,
+    /// Begin each line of output with the rank that printed it
+    #[arg(long, short_alias = 'l', aliases = ["label", "prepend-rank"])]
+    tag_output: bool,
+    /// The same (tag), as prterun spells it
+    #[arg(long, value_enum, value_name = "HOW", hide_possible_values = true)]
+    output: Option<Tag>,
+    /// Time limit of the job
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<Duration>,
+    /// Time between SIGTERM and SIGKILL when the job ends
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "2")]
+    grace: Duration,
+    /// Directory for the job's files; without it, TMPDIR or /tmp
+    #[arg(long, value_name = "DIR")]
+    tmpdir: Option<PathBuf>,
+    /// Print wire-up times, store sizes and the PMIx libraries in use on standard error
+    #[arg(long)]
+    report: bool,
+    /// The same as one line of JSON
+    #[arg(long)]
+    json: bool,
+    /// Write the report to a file
+    #[arg(long, value_name = "FILE")]
+    report_to: Option<PathBuf>,
+    /// Write the server's address, for tools, to a file, - (standard output) or + (standard error)
+    #[arg(long, value_name = "TO", value_parser = place, allow_hyphen_values = true)]
+    report_uri: Option<String>,
+    /// Stop each rank before the first instruction of its program, for a debugger
+    #[arg(long)]
+    stop_on_exec: bool,
+    /// Let each rank wait in PMIx_Init for a debugger
+    #[arg(long)]
+    stop_in_init: bool,
+    /// Ask each rank to wait at a place of its own for a debugger
+    #[arg(long, value_name = "BREAKPOINT", num_args = 0..=1, require_equals = true)]
+    stop_in_app: Option<Option<String>>,
+    /// Taken and without effect: pmixrun asks nobody's leave to run as root
+    #[arg(long, hide = true)]
+    allow_run_as_root: bool,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM [ARGS]")]
+    words: Vec<OsString>,
+}
 
 /// The binding of ranks to processors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum BindTo {
     /// Not bound.
+    #[value(help = "not bound")]
     None,
     /// Each rank to its own core.
+    #[value(help = "each rank to its own core")]
     Core,
+}
+
+/// How output is marked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Tag {
+    /// With the rank.
+    #[value(help = "with the rank", alias = "rank")]
+    Tag,
 }
 
 /// The form of the report.
@@ -51,6 +124,17 @@ pub enum Report {
     Text,
     /// For scripts.
     Json,
+}
+
+/// The directory of the library that ranks load.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Library {
+    /// That of this installation, unless the user's `LD_LIBRARY_PATH` leads to one.
+    Own,
+    /// None: ranks find one by themselves.
+    System,
+    /// This one.
+    In(PathBuf),
 }
 
 /// Where ranks are to wait for a debugger.
@@ -87,137 +171,144 @@ pub struct Args {
     pub report_uri: Option<String>,
     /// Where ranks are to wait.
     pub stops: Stops,
+    /// Variables that the command line sets for the ranks, in its order.
+    pub variables: Vec<(OsString, OsString)>,
+    /// The directory in which ranks start, if it is not this process's.
+    pub wdir: Option<PathBuf>,
+    /// The library that ranks load.
+    pub library: Library,
     /// The program.
     pub program: OsString,
     /// Its arguments.
     pub args: Vec<OsString>,
 }
 
-/// A parsed command line.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Command {
-    /// Run a job.
-    Run(Box<Args>),
-    /// Print the help.
-    Help,
-    /// Print the version.
-    Version,
-}
-
 /// The most ranks; a larger number is taken for a mistake.
-const RANKS_MAX: u32 = 65_536;
+const RANKS_MAX: i64 = 65_536;
 
-impl Command {
-    /// Reads a command line, without the program's own name.
+impl Args {
+    /// Reads a command line that begins with the program's own name.
     ///
     /// # Errors
-    /// A message for the user: the mistake and its remedy.
-    pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, String> {
-        let mut parser = lexopt::Parser::from_args(args);
-        let mut ranks = None;
-        let tmpdir = std::env::var_os("TMPDIR").filter(|dir| !dir.is_empty()).unwrap_or_else(|| "/tmp".into());
-        let mut run = Args {
-            ranks: 0,
-            bind_to: BindTo::None,
-            tag_output: false,
-            timeout: None,
-            grace: Duration::from_secs(2),
-            tmpdir: tmpdir.into(),
-            report: None,
-            report_to: None,
-            report_uri: None,
-            stops: Stops::default(),
-            program: OsString::new(),
-            args: Vec::new(),
+    /// What to print: the mistake and its remedy, the help or the version.
+    pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Args, clap::Error> {
+        let words = spelled_out(&Options::command(), words.into_iter().collect());
+        Options::try_parse_from(words)?
+            .checked()
+            .map_err(|why| Options::command().error(ErrorKind::ValueValidation, why))
+    }
+}
+
+impl Options {
+    fn checked(self) -> Result<Args, String> {
+        let slots = hosts::slots(&self.host)?;
+        let ranks = self.ranks.or(slots).ok_or("the number of ranks is missing: pmixrun -n N PROGRAM")?;
+        if let Some(slots) = slots.filter(|slots| *slots < ranks && !self.oversubscribe) {
+            return Err(format!(
+                "-n {ranks}: too many ranks for the slots of --host ({slots}); --oversubscribe allows them"
+            ));
+        }
+        let variables = self.variables()?;
+        let tmpdir = || std::env::var_os("TMPDIR").filter(|dir| !dir.is_empty()).unwrap_or_else(|| "/tmp".into());
+        let report = if self.json {
+            Some(Report::Json)
+        } else {
+            (self.report || self.report_to.is_some()).then_some(Report::Text)
         };
-        let words = |error: lexopt::Error| format!("{error}; see pmixrun --help");
-        while let Some(arg) = parser.next().map_err(words)? {
-            match arg {
-                Short('h') | Long("help") => return Ok(Command::Help),
-                Long("version") => return Ok(Command::Version),
-                Short('n' | 'c') | Long("np" | "n") => ranks = Some(count(&mut parser)?),
-                Long("bind-to") => run.bind_to = binding(&mut parser)?,
-                Long("tag-output") => run.tag_output = true,
-                Long("timeout") => run.timeout = Some(seconds(&mut parser, "--timeout")?),
-                Long("grace") => run.grace = seconds(&mut parser, "--grace")?,
-                Long("tmpdir") => run.tmpdir = parser.value().map_err(words)?.into(),
-                Long("report") => run.report = run.report.or(Some(Report::Text)),
-                Long("json") => run.report = Some(Report::Json),
-                Long("report-to") => {
-                    run.report_to = Some(parser.value().map_err(words)?.into());
-                    run.report = run.report.or(Some(Report::Text));
+        let mut words = self.words.into_iter();
+        Ok(Args {
+            ranks,
+            bind_to: self.bind_to,
+            tag_output: self.tag_output || self.output.is_some(),
+            timeout: self.timeout,
+            grace: self.grace,
+            tmpdir: self.tmpdir.unwrap_or_else(|| tmpdir().into()),
+            report,
+            report_to: self.report_to,
+            report_uri: self.report_uri,
+            stops: Stops { on_exec: self.stop_on_exec, in_init: self.stop_in_init, in_app: self.stop_in_app },
+            variables,
+            wdir: self.wdir,
+            library: match self.lib {
+                None => Library::Own,
+                Some(name) if name.as_os_str() == "system" => Library::System,
+                Some(directory) => Library::In(directory),
+            },
+            program: words.next().unwrap_or_default(),
+            args: words.collect(),
+        })
+    }
+
+    /// What `-x`, `--genv` and `--mca` set.
+    fn variables(&self) -> Result<Vec<(OsString, OsString)>, String> {
+        let mut all = Vec::new();
+        for word in &self.variables {
+            let (name, value) = match split(word) {
+                Some((name, value)) => (name, value),
+                // All variables of this process are passed on anyway.
+                None if std::env::var_os(word).is_some() => continue,
+                None => {
+                    return Err(format!(
+                        "-x {0}: there is no variable {0} here; -x {0}=VALUE sets it",
+                        word.to_string_lossy()
+                    ));
                 }
-                Long("stop-on-exec") => run.stops.on_exec = true,
-                Long("stop-in-init") => run.stops.in_init = true,
-                Long("stop-in-app") => run.stops.in_app = Some(breakpoint(&mut parser)?),
-                Long("report-uri") => run.report_uri = Some(place(&mut parser)?),
-                Value(program) => {
-                    run.program = program;
-                    run.args = parser.raw_args().map_err(words)?.collect();
-                    break;
-                }
-                other => return Err(words(other.unexpected())),
-            }
+            };
+            all.push((name, value));
         }
-        if run.program.is_empty() {
-            return Err("no program given; usage: pmixrun -n N [OPTIONS] PROGRAM [ARGS...]".into());
+        all.extend(self.pairs.as_chunks().0.iter().map(|[name, value]| (name.clone(), value.clone())));
+        let parameter = |[name, value]: &[OsString; 2]| {
+            let mut variable = OsString::from("OMPI_MCA_");
+            variable.push(name);
+            (variable, value.clone())
+        };
+        all.extend(self.mca.as_chunks().0.iter().map(parameter));
+        match all.iter().find(|(name, _)| name.is_empty() || name.as_encoded_bytes().contains(&b'=')) {
+            Some((name, _)) => Err(format!("{name:?} is no name of a variable")),
+            None => Ok(all),
         }
-        run.ranks = ranks.ok_or("the number of ranks is missing: pmixrun -n N PROGRAM")?;
-        Ok(Command::Run(Box::new(run)))
     }
 }
 
-fn count(parser: &mut lexopt::Parser) -> Result<u32, String> {
-    let text = parser.value().map_err(|error| error.to_string())?;
-    let text = text.to_string_lossy();
-    let count = text.parse().ok().filter(|count| (1..=RANKS_MAX).contains(count));
-    count.ok_or(format!("-n {text}: the number of ranks goes from 1 to {RANKS_MAX}"))
-}
-
-fn binding(parser: &mut lexopt::Parser) -> Result<BindTo, String> {
-    let text = parser.value().map_err(|error| error.to_string())?;
-    match text.to_string_lossy().as_ref() {
-        "core" => Ok(BindTo::Core),
-        "none" => Ok(BindTo::None),
-        other => Err(format!("--bind-to {other}: it is either core or none")),
-    }
-}
-
-fn breakpoint(parser: &mut lexopt::Parser) -> Result<Option<String>, String> {
-    let name = parser.optional_value().map(lexopt::ValueExt::string).transpose();
-    name.map_err(|error| format!("--stop-in-app: {error}"))
+/// Name and value of `NAME=VALUE`.
+fn split(word: &OsString) -> Option<(OsString, OsString)> {
+    use std::os::unix::ffi::OsStrExt;
+    let bytes = word.as_bytes();
+    let at = bytes.iter().position(|byte| *byte == b'=')?;
+    let text = |bytes| std::ffi::OsStr::from_bytes(bytes).to_owned();
+    Some((text(&bytes[..at]), text(&bytes[at + 1..])))
 }
 
 /// A stream or a file. The server takes a number for a descriptor, so a file gets its whole path.
-fn place(parser: &mut lexopt::Parser) -> Result<String, String> {
-    let text = parser.value().and_then(lexopt::ValueExt::string).map_err(|error| error.to_string())?;
+fn place(text: &str) -> Result<String, String> {
     if text == "-" || text == "+" {
-        return Ok(text);
+        return Ok(text.to_owned());
     }
-    let path = std::path::absolute(&text).map_err(|error| format!("--report-uri {text}: {error}"))?;
-    path.into_os_string().into_string().map_err(|path| format!("--report-uri {}: not UTF-8", path.display()))
+    let path = std::path::absolute(text).map_err(|error| error.to_string())?;
+    path.into_os_string().into_string().map_err(|path| format!("{} is not UTF-8", path.display()))
 }
 
-fn seconds(parser: &mut lexopt::Parser, name: &str) -> Result<Duration, String> {
-    let text = parser.value().map_err(|error| error.to_string())?;
-    let text = text.to_string_lossy();
+fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    seconds.ok_or(format!("{name} {text}: a number of seconds is expected"))
+    seconds.ok_or_else(|| "a number of seconds is expected".to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<Command, String> {
-        Command::parse(line.split_whitespace().map(OsString::from))
+    fn parse(line: &str) -> Result<Args, String> {
+        let words = std::iter::once("pmixrun").chain(line.split_whitespace());
+        Args::parse(words.map(OsString::from)).map_err(|error| error.to_string())
     }
 
     fn run(line: &str) -> Args {
-        match parse(line) {
-            Ok(Command::Run(args)) => *args,
-            other => panic!("{other:?}"),
-        }
+        parse(line).unwrap_or_else(|error| panic!("{line}: {error}"))
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Options::command().debug_assert();
     }
 
     #[test]
@@ -227,6 +318,37 @@ mod tests {
         assert_eq!(args.program, "prog");
         assert_eq!(args.args, ["-n", "7", "--report"]);
         assert_eq!(args.report, None);
+        let args = run("-n 1 -- -prog -- -x");
+        assert_eq!((args.program, args.args), ("-prog".into(), vec!["--".into(), "-x".into()]));
+        let args = run("-n 1 -x A=-n prog -np 3 -wdir /");
+        assert_eq!((args.ranks, args.args), (1, ["-np", "3", "-wdir", "/"].map(OsString::from).into()));
+    }
+
+    #[test]
+    fn spellings_of_other_launchers_are_taken() {
+        for line in [
+            "-np 3 p",
+            "--np 3 p",
+            "--n 3 p",
+            "-c 3 p",
+            "-n3 p",
+            "-np=3 p",
+            "-host localhost:3 p",
+            "-H localhost:2,localhost p",
+        ] {
+            assert_eq!(run(line).ranks, 3, "{line}");
+        }
+        for line in ["-l", "-prepend-rank", "--label", "-tag-output", "--output tag", "--output=rank"] {
+            assert!(run(&format!("-n 1 {line} p")).tag_output, "{line}");
+        }
+        for line in ["-wdir /x", "--wdir /x", "-wd /x", "--chdir=/x"] {
+            assert_eq!(run(&format!("-n 1 {line} p")).wdir, Some("/x".into()), "{line}");
+        }
+        let args = run("-n 1 --allow-run-as-root -x A=1=2 -genv B 2 -env C - -mca btl tcp --lib system p");
+        let set = [("A", "1=2"), ("B", "2"), ("C", "-"), ("OMPI_MCA_btl", "tcp")];
+        assert_eq!(args.variables, set.map(|(name, value)| (name.into(), value.into())));
+        assert_eq!(args.library, Library::System);
+        assert_eq!(run("-n 1 -x PATH p").variables, []);
     }
 
     #[test]
@@ -254,15 +376,21 @@ mod tests {
     #[test]
     fn mistakes_are_told() {
         for (line, word) in [
-            ("-n 0 prog", "from 1 to"),
-            ("-n -3 prog", "from 1 to"),
-            ("-n x prog", "from 1 to"),
-            ("-n 99999999 prog", "from 1 to"),
+            ("-n 0 prog", "1..=65536"),
+            ("-n -3 prog", "-3"),
+            ("-n x prog", "invalid value 'x'"),
+            ("-n 99999999 prog", "1..=65536"),
             ("prog", "missing"),
-            ("-n 2", "no program"),
-            ("-n 2 --bind-to socket prog", "core or none"),
+            ("-n 2", "PROGRAM"),
+            ("-n 2 --bind-to socket prog", "none, core"),
             ("-n 2 --nonsense prog", "--nonsense"),
+            ("-n 2 -y prog", "'-y'"),
             ("-n 2 --timeout soon prog", "number of seconds"),
+            ("-n 3 --host localhost:2 prog", "too many ranks"),
+            ("--host elsewhere.invalid:2 prog", "elsewhere.invalid is not this node"),
+            ("--host localhost:many prog", "localhost:many"),
+            ("-n 1 -x PMIX_TEST_NO_SUCH prog", "there is no variable PMIX_TEST_NO_SUCH here"),
+            ("-n 1 -x =1 prog", "no name of a variable"),
         ] {
             let error = parse(line).expect_err(line);
             assert!(error.contains(word), "{line}: {error}");

@@ -114,7 +114,8 @@ impl Job {
             info(keys::APPLDR, Value::Rank(Rank(0))),
             info(keys::APP_ARGV, Value::string(argv)),
         ];
-        if let Ok(directory) = std::env::current_dir() {
+        let wdir = args.wdir.as_ref().map_or_else(std::env::current_dir, std::path::absolute);
+        if let Ok(directory) = wdir {
             infos.push(info(keys::WDIR, path(&directory)));
         }
         array(keys::APP_INFO_ARRAY, infos)

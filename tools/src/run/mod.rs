@@ -6,12 +6,15 @@ mod binding;
 mod control;
 mod directories;
 mod halts;
+mod hang;
 mod host;
+mod hosts;
 mod job;
 mod output;
 mod published;
 mod ranks;
 mod report;
+mod spelling;
 mod supervise;
 mod table;
 mod watchdog;
@@ -59,9 +62,7 @@ pub fn complain(message: &str) {
 }
 
 fn set_up_and_run(args: &Args) -> Result<i32, String> {
-    let path = ranks::find_program(&args.program)?;
-    let program =
-        Program { path, name: args.program.clone(), args: args.args.clone(), stops_on_exec: args.stops.on_exec };
+    let program = Program::of(args)?;
     // Dropped at the end of this function, after everything that it guards.
     let watchdog = Watchdog::begin(&program)?;
     leave_out_plugins();

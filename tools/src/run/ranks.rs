@@ -1,5 +1,6 @@
 //! Starting ranks.
 
+use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -13,8 +14,11 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
 use nix::sys::{prctl, ptrace};
 use nix::unistd::{
-    ForkResult, Pid, dup2_stderr, dup2_stdin, dup2_stdout, execve, fork, getpid, getppid, pipe2, read, setpgid, write,
+    ForkResult, Pid, chdir, dup2_stderr, dup2_stdin, dup2_stdout, execve, fork, getpid, getppid, pipe2, read, setpgid,
+    write,
 };
+
+use super::args::{Args, Library};
 
 /// A variable of a known launcher. MPI libraries check those to find out whether they were launched, and accept this one (docs/hosts.md).
 const LAUNCHED: (&str, &str) = ("JSM_JSRUN_PORT", "pmixrun");
@@ -28,18 +32,80 @@ pub(super) struct Program {
     pub name: OsString,
     /// Its arguments.
     pub args: Vec<OsString>,
+    /// Variables that its ranks get beside, or instead of, those of this process.
+    pub variables: Vec<(OsString, OsString)>,
+    /// The directory in which it starts, if it is not this process's.
+    pub wdir: Option<PathBuf>,
     /// Whether it is to stop before its first instruction.
     pub stops_on_exec: bool,
 }
 
-/// The program's file, searched in `PATH` unless its name contains a directory.
+impl Program {
+    /// The program of a command line.
+    ///
+    /// # Errors
+    /// A message for the user.
+    pub fn of(args: &Args) -> Result<Program, String> {
+        let wdir = args.wdir.as_ref().map(|directory| working_directory(directory)).transpose()?;
+        let path = find_program(&args.program, wdir.as_deref())?;
+        let mut variables = args.variables.clone();
+        variables.extend(wdir.iter().map(|directory| ("PWD".into(), directory.clone().into_os_string())));
+        let search = search_path(&args.library, &variables)?;
+        variables.extend(search.map(|search| (LD_LIBRARY_PATH.into(), search)));
+        let (name, words) = (args.program.clone(), args.args.clone());
+        Ok(Program { path, name, args: words, variables, wdir, stops_on_exec: args.stops.on_exec })
+    }
+}
+
+fn working_directory(directory: &Path) -> Result<PathBuf, String> {
+    let words = |error: &dyn std::fmt::Display| format!("--wdir {}: {error}", directory.display());
+    let path = std::path::absolute(directory).map_err(|error| words(&error))?;
+    match path.metadata() {
+        Err(error) => Err(words(&error)),
+        Ok(meta) if !meta.is_dir() => Err(words(&"not a directory")),
+        Ok(_) => Ok(path),
+    }
+}
+
+const LD_LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
+const LIBRARY: &str = "libpmix.so.2";
+
+/// The ranks' `LD_LIBRARY_PATH`, if it is not to stay as it is.
+///
+/// # Errors
+/// A message for the user: a directory without the library.
+fn search_path(library: &Library, variables: &[(OsString, OsString)]) -> Result<Option<OsString>, String> {
+    let set = variables.iter().rev().find(|(name, _)| name == LD_LIBRARY_PATH).map(|(_, value)| value.clone());
+    let before = set.or_else(|| std::env::var_os(LD_LIBRARY_PATH)).filter(|list| !list.is_empty());
+    let has_library = |directory: &Path| directory.join(LIBRARY).exists();
+    let directory = match library {
+        Library::System => return Ok(None),
+        Library::In(directory) => std::path::absolute(directory)
+            .ok()
+            .filter(|directory| has_library(directory))
+            .ok_or_else(|| format!("--lib {}: there is no {LIBRARY} in this directory", directory.display()))?,
+        Library::Own => {
+            let own = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.parent()?.join("lib")));
+            let is_chosen =
+                before.as_ref().is_some_and(|list| std::env::split_paths(list).any(|path| has_library(&path)));
+            match own.filter(|own| !is_chosen && has_library(own)) {
+                Some(own) => own,
+                None => return Ok(None),
+            }
+        }
+    };
+    let list = std::iter::once(directory).chain(before.iter().flat_map(std::env::split_paths));
+    std::env::join_paths(list).map(Some).map_err(|error| format!("the directory of {LIBRARY}: {error}"))
+}
+
+/// The program's file, searched in `PATH` unless its name contains a directory. A relative one is below the ranks' directory.
 ///
 /// # Errors
 /// A message for the user.
-pub(super) fn find_program(program: &OsStr) -> Result<PathBuf, String> {
+fn find_program(program: &OsStr, wdir: Option<&Path>) -> Result<PathBuf, String> {
     let shown = program.to_string_lossy();
     if program.as_encoded_bytes().contains(&b'/') {
-        let path = Path::new(program);
+        let path = wdir.map_or_else(|| PathBuf::from(program), |directory| directory.join(program));
         let meta = path.metadata().map_err(|error| format!("{shown}: {error}"))?;
         if meta.is_dir() {
             return Err(format!("{shown} is a directory"));
@@ -47,7 +113,7 @@ pub(super) fn find_program(program: &OsStr) -> Result<PathBuf, String> {
         if meta.permissions().mode() & 0o111 == 0 {
             return Err(format!("{shown} is not executable (chmod +x it?)"));
         }
-        return Ok(path.to_owned());
+        return Ok(path);
     }
     let is_program =
         |path: &PathBuf| path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
@@ -95,6 +161,7 @@ pub(super) struct Start {
     argv: Vec<CString>,
     /// The variables of this process that ranks get, as `NAME=VALUE`.
     env: Vec<CString>,
+    wdir: Option<PathBuf>,
     stops_on_exec: bool,
 }
 
@@ -111,8 +178,13 @@ impl Start {
     pub fn new(program: &Program) -> Result<Start, String> {
         let words =
             |word: &OsStr| CString::new(word.as_bytes()).map_err(|_| format!("{}: has a NUL", word.to_string_lossy()));
-        let passed_on = std::env::vars_os().filter(|(name, _)| !is_foreign(name) && name != LAUNCHED.0);
-        let inherited = passed_on.map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
+        let is_set = |name: &OsStr| program.variables.iter().any(|(set, _)| set == name);
+        let passed_on =
+            std::env::vars_os().filter(|(name, _)| !is_foreign(name) && name != LAUNCHED.0 && !is_set(name));
+        // The last of several values of a variable counts.
+        let set: BTreeMap<&OsString, &OsString> = program.variables.iter().map(|(name, value)| (name, value)).collect();
+        let set = set.into_iter().map(|(name, value)| (name.clone(), value.clone()));
+        let inherited = passed_on.chain(set).map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
         let all = inherited.chain([format!("{}={}", LAUNCHED.0, LAUNCHED.1).into_bytes()]);
         Ok(Start {
             path: words(program.path.as_os_str())?,
@@ -121,6 +193,7 @@ impl Start {
                 .map(|word| words(word))
                 .collect::<Result<_, _>>()?,
             env: all.filter_map(|variable| CString::new(variable).ok()).collect(),
+            wdir: program.wdir.clone(),
             stops_on_exec: program.stops_on_exec,
         })
     }
@@ -160,6 +233,7 @@ impl Start {
             }
             ForkResult::Child => {
                 let Err(error) = become_rank(parent, stdin, stdout, stderr)
+                    .and_then(|()| self.wdir.as_deref().map_or(Ok(()), chdir))
                     .and_then(|()| if self.stops_on_exec { ptrace::traceme() } else { Ok(()) })
                     .and_then(|()| execve(&self.path, &argv, &env));
                 let _ = write(&report, &(error as i32).to_ne_bytes());
@@ -230,13 +304,34 @@ mod tests {
     }
 
     #[test]
+    fn a_relative_program_is_below_the_ranks_directory() {
+        assert_eq!(find_program(OsStr::new("bin/sh"), Some(Path::new("/usr"))), Ok("/usr/bin/sh".into()));
+        assert!(working_directory(Path::new("/no/such")).unwrap_err().contains("--wdir /no/such: No such file"));
+        assert!(working_directory(Path::new("/etc/passwd")).unwrap_err().contains("not a directory"));
+    }
+
+    #[test]
+    fn the_users_search_path_counts_unless_a_library_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let set = |value: &str| vec![(OsString::from(LD_LIBRARY_PATH), OsString::from(value))];
+        let named = Library::In(directory.path().into());
+        assert!(search_path(&named, &[]).unwrap_err().contains("there is no libpmix.so.2"));
+        std::fs::write(directory.path().join(LIBRARY), "").unwrap();
+        let with = format!("{}:/a", directory.path().display());
+        assert_eq!(search_path(&named, &set("/a")), Ok(Some(with.clone().into())));
+        assert_eq!(search_path(&Library::System, &set("/a")), Ok(None));
+        // Another library is chosen, whether or not this program has one beside it.
+        assert_eq!(search_path(&Library::Own, &set(&with)), Ok(None));
+    }
+
+    #[test]
     fn programs_are_found_or_their_absence_is_explained() {
-        assert!(find_program(OsStr::new("sh")).is_ok());
-        assert!(find_program(OsStr::new("/bin/sh")).is_ok());
+        assert!(find_program(OsStr::new("sh"), None).is_ok());
+        assert!(find_program(OsStr::new("/bin/sh"), None).is_ok());
         for (program, word) in
             [("no-such-program", "no such program"), ("/etc", "directory"), ("/etc/passwd", "not executable")]
         {
-            let error = find_program(OsStr::new(program)).unwrap_err();
+            let error = find_program(OsStr::new(program), None).unwrap_err();
             assert!(error.contains(word), "{error}");
         }
     }

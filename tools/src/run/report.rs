@@ -79,8 +79,8 @@ fn as_text(args: &Args, stats: &Stats, ended: &Ended) -> String {
         format!("  ran                   {}", time(Some(ended.runtime))),
         format!("  fences                {}", stats.fences),
         format!(
-            "  clients               {} in shared memory, {} over the socket only",
-            stats.clients_shared, stats.clients_socket
+            "  clients               {} of {} in shared memory, {} over the socket only",
+            stats.clients_shared, args.ranks, stats.clients_socket
         ),
         format!("  Gets over the socket  {}", stats.gets),
         format!(

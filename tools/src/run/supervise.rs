@@ -334,6 +334,10 @@ impl Supervisor<'_> {
         self.stderr.write(format!("pmixrun: {message}\n").as_bytes());
     }
 
+    fn say_all(&mut self, messages: &[String]) {
+        messages.iter().for_each(|message| self.say(message));
+    }
+
     fn deadline(&self, now: Instant) -> Option<Instant> {
         let abort = self.abort.as_ref().map(|abort| abort.until);
         let stdin = (self.wants_stdin() && !self.may_read_stdin()).then(|| now + FOREGROUND_CHECK);
@@ -383,12 +387,14 @@ impl Supervisor<'_> {
         if self.timeout_at.is_some_and(|at| at <= now) {
             self.timeout_at = None;
             self.write_until = now.checked_add(self.args.grace);
+            let waits = self.what_waits();
             let seconds = self.args.timeout.unwrap_or_default().as_secs_f64();
             self.fail(
                 EXIT_TIMEOUT,
                 Status::ERR_TIMEOUT,
                 &format!("the job has run for {seconds} s, which is its limit"),
             );
+            self.say_all(&waits);
         }
         if self.kill_at.is_some_and(|at| at <= now) {
             self.kill_at = None;
@@ -478,6 +484,9 @@ impl Supervisor<'_> {
     /// Forwards a signal; a signal that ends the job sets a deadline.
     fn forward(&mut self, signal: Signal) {
         if matches!(signal, Signal::SIGUSR1 | Signal::SIGUSR2) {
+            if signal == Signal::SIGUSR1 {
+                self.say_all(&self.what_waits());
+            }
             return self.watchdog.signal_ranks(signal);
         }
         if self.failure.is_some() && signal == Signal::SIGINT {
@@ -485,10 +494,14 @@ impl Supervisor<'_> {
             return self.watchdog.signal_all(Signal::SIGKILL);
         }
         self.say(&format!("{signal}: ending the job"));
+        if self.failure.is_none() {
+            self.say_all(&self.what_waits());
+        }
         let (exit, status) = (128 + signal as i32, Status::ERR_JOB_KILLED_BY_CMD);
         self.failure.get_or_insert(Failure { exit, status });
         self.write_until = Instant::now().checked_add(self.args.grace);
         self.kill_at = self.kill_at.or_else(|| Instant::now().checked_add(self.args.grace));
+        self.server.ending(self.nspace);
         self.watchdog.signal_all(signal);
     }
 
@@ -597,10 +610,11 @@ impl Supervisor<'_> {
             return;
         }
         self.failure = Some(Failure { exit, status });
-        let others = self.ranks.iter().filter(|rank| rank.running).count();
-        let ending = if others == 0 { String::new() } else { format!("; ending the other ranks ({others})") };
+        let left = self.ranks.iter().filter(|rank| rank.running).count();
+        let ending = if left == 0 { String::new() } else { format!("; ending the ranks that still run ({left})") };
         self.say(&format!("{what}{ending}"));
         self.kill_at = Instant::now().checked_add(self.args.grace);
+        self.server.ending(self.nspace);
         self.watchdog.signal_all(Signal::SIGTERM);
     }
 

@@ -30,6 +30,8 @@ pub(super) struct Row {
     pub pid: i32,
     /// Whether it is connected.
     pub is_connected: bool,
+    /// Whether it has finalized.
+    pub is_finalized: bool,
     /// How it ended, if it has.
     pub ended: Option<ExitStatus>,
     /// Whether a tool has killed it.
@@ -110,7 +112,7 @@ impl Table<'_> {
         match key {
             // All ranks are on this node.
             keys::QUERY_PROC_TABLE | keys::QUERY_LOCAL_PROC_TABLE => {
-                let items = self.rows.iter().zip(0..).map(|(row, rank)| self.proc_info(row, rank)).collect();
+                let items = self.proc_infos().into_iter().map(|info| Value::ProcInfo(Box::new(info))).collect();
                 Some(Value::DataArray(Box::new(DataArray { ty: DataType::PROC_INFO, items })))
             }
             keys::QUERY_JOB_STATUS => Some(Value::Status(self.status)),
@@ -119,15 +121,17 @@ impl Table<'_> {
         }
     }
 
-    fn proc_info(&self, row: &Row, rank: u32) -> Value {
-        Value::ProcInfo(Box::new(ProcInfo {
+    /// The ranks as queries know them, by rank.
+    pub fn proc_infos(&self) -> Vec<ProcInfo> {
+        let info = |(row, rank): (&Row, u32)| ProcInfo {
             proc: Proc::new(self.job.clone(), Rank(rank)),
             hostname: CString::new(self.hostname).ok(),
             executable: Some(self.executable.clone()),
             pid: row.pid,
             exit_code: row.exit_code(),
             state: row.state(),
-        }))
+        };
+        self.rows.iter().zip(0..).map(info).collect()
     }
 }
 
@@ -138,7 +142,13 @@ mod tests {
     use super::*;
 
     fn row(ended: Option<i32>) -> Row {
-        Row { pid: 7, is_connected: false, ended: ended.map(ExitStatus::from_raw), is_killed_by_command: false }
+        Row {
+            pid: 7,
+            is_connected: false,
+            is_finalized: false,
+            ended: ended.map(ExitStatus::from_raw),
+            is_killed_by_command: false,
+        }
     }
 
     fn answer(words: &[&str], qualifiers: &[Info]) -> (Status, Vec<Info>) {

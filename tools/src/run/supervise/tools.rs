@@ -11,6 +11,7 @@ use pmix_dstore::model::{Info, Proc, Rank, Status, Value, keys};
 
 use super::super::control::{Action, Control, Ranks};
 use super::super::halts::ON_EXEC;
+use super::super::hang;
 use super::super::host::Infos;
 use super::super::table::{Row, Table};
 use super::{RankState, Supervisor};
@@ -32,6 +33,7 @@ impl Supervisor<'_> {
         let row = |rank: &RankState| Row {
             pid: rank.pid.as_raw(),
             is_connected: rank.connected && !rank.finalized,
+            is_finalized: rank.finalized,
             ended: rank.ended,
             is_killed_by_command: rank.is_killed_by_command,
         };
@@ -47,6 +49,11 @@ impl Supervisor<'_> {
             },
             for_debuggers: &FOR_DEBUGGERS,
         }
+    }
+
+    /// What the ranks wait for, in words.
+    pub(super) fn what_waits(&self) -> Vec<String> {
+        hang::explained(&self.table(), &self.server.waiting())
     }
 
     /// Does to ranks what a tool or a rank asks. To end all of them is to end the job, with all processes that they have started.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pmix_client::inspection::{Collective, Missed, Wait};
 use pmix_dstore::model::{Proc, ProcInfo};
 
-use super::value::{escaped, state};
+use crate::value::{escaped, state};
 
 /// No more ranks are named in a line.
 const RANKS_MAX: usize = 16;

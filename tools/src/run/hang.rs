@@ -1,0 +1,65 @@
+//! What the ranks of a job wait for, in words, when somebody asks or ends the job from outside.
+
+use std::collections::BTreeMap;
+
+use pmix_client::inspection::Collective;
+use pmix_dstore::model::{Proc, ProcInfo};
+use pmix_server::Waiting;
+
+use super::table::{Row, Table};
+use crate::waits::{self, JobProcess, Processes};
+
+/// No more collectives, and no more Gets, are told.
+const LINES_MAX: usize = 8;
+
+/// A line for each collective and each Get that waits, and one for each group of other ranks that have not ended.
+pub(super) fn explained(table: &Table<'_>, waiting: &Waiting) -> Vec<String> {
+    let ranks: Vec<(ProcInfo, &Row)> = table.proc_infos().into_iter().zip(&table.rows).collect();
+    let known = |(process, row): &(ProcInfo, &Row)| {
+        (process.proc.clone(), JobProcess { process: process.clone(), is_connected: row.is_connected })
+    };
+    let processes: Processes = ranks.iter().map(known).collect();
+    let collectives = waiting.collectives.iter().map(|collective| waits::of_collective(collective, &processes));
+    let gets = waiting.gets.iter().map(|get| waits::of_wait(get, &processes));
+    let mut lines = first(collectives.collect());
+    lines.extend(first(gets.collect()));
+    lines.extend(elsewhere(
+        ranks.iter().filter(|(process, row)| row.ended.is_none() && !is_told(waiting, &process.proc)),
+    ));
+    lines
+}
+
+/// Whether a line about what waits names the process.
+fn is_told(waiting: &Waiting, proc: &Proc) -> bool {
+    let is_in = |collective: &Collective| collective.entered.contains(proc) || collective.absent.contains(proc);
+    waiting.collectives.iter().any(is_in) || waiting.gets.iter().any(|get| get.asker == *proc)
+}
+
+/// Where ranks are that are in no call that waits.
+fn elsewhere<'r>(ranks: impl Iterator<Item = &'r (ProcInfo, &'r Row)>) -> Vec<String> {
+    let mut groups: BTreeMap<&str, Vec<&ProcInfo>> = BTreeMap::new();
+    for (process, row) in ranks {
+        let what = match (row.is_connected, row.is_finalized) {
+            (true, _) => "connected, and in no call that waits: computing, or waiting for something else",
+            (false, true) => "finalized, and not ended",
+            (false, false) => "not connected: before PMIx_Init, or without PMIx",
+        };
+        groups.entry(what).or_default().push(process);
+    }
+    groups.into_iter().map(|(what, ranks)| format!("{} {what}", named(&ranks))).collect()
+}
+
+fn first(mut lines: Vec<String>) -> Vec<String> {
+    let more = lines.len().saturating_sub(LINES_MAX);
+    lines.truncate(LINES_MAX);
+    lines.extend((more > 0).then(|| format!("and {more} more")));
+    lines
+}
+
+/// "rank 3 (process 17):", or "ranks 0, 1 and 2 more:".
+fn named(ranks: &[&ProcInfo]) -> String {
+    match ranks {
+        [one] => format!("rank {} (process {}):", one.proc.rank, one.pid),
+        some => format!("ranks {}:", waits::shortened(some.iter().map(|rank| rank.proc.rank.to_string()).collect())),
+    }
+}
