@@ -15,7 +15,8 @@ The exit status is that of the first rank that failed, 128 + N for one killed by
 not be started, 2 for a wrong command line, 1 if only output was lost.
 
 The job ends as a whole: all its processes get SIGTERM, and SIGKILL after the grace period. Standard input goes to rank 0. SIGINT, SIGTERM, \
-SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are forwarded to all ranks.
+SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are forwarded to all ranks. Before it ends the job for a signal or its time limit, and on SIGUSR1, \
+pmixrun says what the ranks wait for.
 
 Tools find the job by the process number of pmixrun, by its server's namespace, or by the address; see pmixctl(1). Ranks that wait for a \
 debugger go on when it sends PMIX_DEBUGGER_RELEASE.
