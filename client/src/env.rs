@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use pmix_dstore::codec::{BufferType, Module};
 use pmix_dstore::environment;
+use pmix_dstore::log::{self, Level, Target, Writer};
 use pmix_dstore::model::{Nspace, Proc, Rank, Result, Status};
 use pmix_dstore::segment::FileId;
 
@@ -111,7 +112,7 @@ impl Environment {
             ends.push(text.len());
             false
         });
-        Environment::from_lookup(|name| {
+        let lookup = |name: &str| {
             if !name.starts_with(environment::PREFIX) {
                 return std::env::var_os(name);
             }
@@ -121,6 +122,15 @@ impl Environment {
                 let is_it = variable.get(name.len()) == Some(&b'=') && variable.starts_with(name.as_bytes());
                 is_it.then(|| OsString::from_vec(variable[name.len() + 1..].to_vec()))
             })
+        };
+        Environment::from_lookup(lookup).inspect_err(|_| {
+            let wrong = wrong_variable(lookup);
+            log::write(
+                Level::Error,
+                Target::Connection,
+                Writer::Library,
+                format_args!("{wrong}; a launcher sets it: start the program with one, or unset all PMIX_ variables"),
+            );
         })
     }
 
@@ -205,6 +215,23 @@ impl Environment {
             }
         }
     }
+}
+
+/// The variable for which there is no environment, in words.
+fn wrong_variable(lookup: impl Fn(&str) -> Option<OsString>) -> String {
+    let is_wrong = |name: &str, is_good: &dyn Fn(&[u8]) -> bool| {
+        let value = lookup(name).filter(|value| !is_good(value.as_bytes()))?;
+        Some(format!("{name} is {}", value.to_string_lossy()))
+    };
+    is_wrong("PMIX_NAMESPACE", &|name| Nspace::new(name).is_ok())
+        .map(|wrong| wrong + ", which is no namespace")
+        .or_else(|| is_wrong("PMIX_RANK", &|rank| parse_rank(rank).is_some()).map(|wrong| wrong + ", which is no rank"))
+        .or_else(|| {
+            let address = URI_VARIABLES.iter().find(|(name, ..)| lookup(name).is_some())?;
+            is_wrong(address.0, &|uri| parse_uri(uri).is_some())
+                .map(|wrong| wrong + ", which is no address of a server")
+        })
+        .unwrap_or_else(|| "PMIX_NAMESPACE is set, and PMIX_RANK is not".to_owned())
 }
 
 /// A rank as decimal digits.

@@ -7,6 +7,7 @@
 pub mod ctl;
 pub mod prrte;
 pub mod run;
+pub mod usage;
 mod value;
 mod waits;
 

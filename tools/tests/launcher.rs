@@ -427,6 +427,6 @@ fn a_process_that_the_user_may_not_end_is_named_and_not_waited_for() {
     assert_eq!(output.status.code(), Some(124), "{said}");
     assert!(said.contains("is still running: this user may not end it"), "{said}");
     assert_eq!(std::fs::read_dir(file("files")).unwrap().count(), 0, "{said}");
-    let pid = said.split("process ").nth(1).and_then(|rest| rest.split(' ').next()).expect("a process");
+    let pid = said.split("pmixrun: process ").nth(1).and_then(|rest| rest.split(' ').next()).expect("a process");
     kill(pid.parse().expect("a number"));
 }

@@ -150,18 +150,6 @@ fn a_job_has_its_time() {
 }
 
 #[test]
-fn wrong_use_is_explained() {
-    assert_fails(&["-n", "0", "true"], 2, &["-n 0"]);
-    assert_fails(&["-n", "many", "true"], 2, &["many"]);
-    assert_fails(&["true"], 2, &["-n"]);
-    assert_fails(&["-n", "1"], 2, &["program"]);
-    assert_fails(&["-n", "1", "--no-such-option", "true"], 2, &["--no-such-option"]);
-    assert_fails(&["-n", "1", "no-such-program"], 125, &["no-such-program"]);
-    assert_fails(&["-n", "1", "./no-such-program"], 125, &["./no-such-program"]);
-    assert_fails(&["-n", "1", "/etc/passwd"], 125, &["not executable"]);
-}
-
-#[test]
 fn signals_are_passed_on() {
     let script = "trap 'echo told; exit 0' TERM; trap 'echo used' USR1; echo ready; while :; do sleep 0.05; done";
     let mut child =

@@ -6,7 +6,11 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use pmix_tools::ctl::{args::Arguments, run, words_of};
+use pmix_tools::usage;
 
 fn main() -> ExitCode {
-    ExitCode::from(run(&Arguments::parse_from(words_of(std::env::args_os()))))
+    match Arguments::try_parse_from(words_of(std::env::args_os())) {
+        Ok(arguments) => ExitCode::from(run(&arguments)),
+        Err(said) => usage::say("pmixctl", &said),
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nix::unistd::{AccessFlags, access};
 use pmix_client::inspection::{self, elements};
 use pmix_client::{Client, Environment, tool};
 use pmix_dstore::model::{DataArray, Info, Key, Nspace, Proc, ProcInfo, Query, Rank, Status, Value, keys};
@@ -22,6 +23,12 @@ impl Connection {
     /// # Errors
     /// What is wrong and what to do, in words.
     pub fn open(server: &Server) -> Result<Connection, String> {
+        if let Some(file) = &server.file {
+            // Named by the user: a reason why it cannot be read says more than that there is no server.
+            std::fs::metadata(file)
+                .and_then(|_| access(file, AccessFlags::R_OK).map_err(Into::into))
+                .map_err(|error| format!("{}: {error}", file.display()))?;
+        }
         let env =
             Environment::from_process().map_err(|status| format!("the PMIX_ variables of this process: {status}"))?;
         let (client, _) = tool::connect(env, &infos_of(server)).map_err(|status| refused(server, status))?;
@@ -169,6 +176,9 @@ fn refused(server: &Server, status: Status) -> String {
         Status::ERR_UNREACH => {
             "Either there is none, or several could be meant, or it does not take tools: pmixctl servers lists them; \
              --pid, --server-nspace, --uri or --file chooses one"
+        }
+        Status::ERR_BAD_PARAM if server.uri.is_some() => {
+            "An address is NSPACE.RANK;tcp4://HOST:PORT, as pmixrun --report-uri writes it, or file:FILE with it in the first line"
         }
         Status::ERR_TIMEOUT => {
             "It did not answer, or the files of servers were not read, in time; --timeout SECONDS waits longer"

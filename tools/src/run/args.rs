@@ -28,7 +28,7 @@ Options with one dash that people know from mpirun and mpiexec, such as -np or -
 #[command(name = "pmixrun", version, after_help = AFTER_HELP, max_term_width = 120, override_usage = "pmixrun -n N [OPTIONS] PROGRAM [ARGS...]")]
 pub struct Options {
     /// Number of ranks; without it, the slots of --host
-    #[arg(short = 'n', long = "np", alias = "n", short_alias = 'c', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
+    #[arg(short = 'n', long = "np", alias = "n", short_alias = 'c', value_name = "N", value_parser = count)]
     ranks: Option<u32>,
     /// Where ranks run: this node alone, by its name or as localhost, with so many slots
     #[arg(short = 'H', long, aliases = ["hosts"], value_name = "HOST[:SLOTS],...", value_delimiter = ',')]
@@ -94,6 +94,8 @@ pub struct Options {
     /// Taken and without effect: pmixrun asks nobody's leave to run as root
     #[arg(long, hide = true)]
     allow_run_as_root: bool,
+    #[arg(skip)]
+    is_ended_by_dashes: bool,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM [ARGS]")]
     words: Vec<OsString>,
@@ -174,6 +176,8 @@ pub struct Args {
     pub stops: Stops,
     /// Variables that the command line sets for the ranks, in its order.
     pub variables: Vec<(OsString, OsString)>,
+    /// What the user should know before the job starts.
+    pub warnings: Vec<String>,
     /// The directory in which ranks start, if it is not this process's.
     pub wdir: Option<PathBuf>,
     /// The library that ranks load.
@@ -185,7 +189,7 @@ pub struct Args {
 }
 
 /// The most ranks; a larger number is taken for a mistake.
-const RANKS_MAX: i64 = 65_536;
+const RANKS_MAX: u32 = 65_536;
 
 impl Args {
     /// Reads a command line that begins with the program's own name.
@@ -193,15 +197,17 @@ impl Args {
     /// # Errors
     /// What to print: the mistake and its remedy, the help or the version.
     pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Args, clap::Error> {
-        let words = spelled_out(&Options::command(), words.into_iter().collect());
-        Options::try_parse_from(words)?
-            .checked()
-            .map_err(|why| Options::command().error(ErrorKind::ValueValidation, why))
+        let (words, has_end) = spelled_out(&Options::command(), words.into_iter().collect());
+        let options = Options { is_ended_by_dashes: has_end, ..Options::try_parse_from(words)? };
+        options.checked().map_err(|why| Options::command().error(ErrorKind::ValueValidation, why))
     }
 }
 
 impl Options {
     fn checked(self) -> Result<Args, String> {
+        if self.words.iter().any(|word| word == ":") && !self.is_ended_by_dashes {
+            return Err("a colon separates programs for mpirun, and pmixrun starts one program; -- before the program lets it have the word".into());
+        }
         let slots = hosts::slots(&self.host)?;
         let ranks = self.ranks.or(slots).ok_or("the number of ranks is missing: pmixrun -n N PROGRAM")?;
         if let Some(slots) = slots.filter(|slots| *slots < ranks && !self.oversubscribe) {
@@ -209,7 +215,7 @@ impl Options {
                 "-n {ranks}: too many ranks for the slots of --host ({slots}); --oversubscribe allows them"
             ));
         }
-        let variables = self.variables()?;
+        let (variables, warnings) = (self.variables()?, self.missing());
         let tmpdir = || std::env::var_os("TMPDIR").filter(|dir| !dir.is_empty()).unwrap_or_else(|| "/tmp".into());
         let report = if self.json {
             Some(Report::Json)
@@ -229,6 +235,7 @@ impl Options {
             report_uri: self.report_uri,
             stops: Stops { on_exec: self.stop_on_exec, in_init: self.stop_in_init, in_app: self.stop_in_app },
             variables,
+            warnings,
             wdir: self.wdir,
             library: match self.lib {
                 None => Library::Own,
@@ -240,21 +247,22 @@ impl Options {
         })
     }
 
+    /// Variables that are to be passed on and do not exist. mpirun goes on without them, too.
+    fn missing(&self) -> Vec<String> {
+        let is_missing = |word: &&OsString| split(word).is_none() && std::env::var_os(word).is_none();
+        let words = |word: &OsString| {
+            let name = word.to_string_lossy();
+            format!("-x {name}: there is no variable {name} here; -x {name}=VALUE sets it for the ranks")
+        };
+        self.variables.iter().filter(is_missing).map(words).collect()
+    }
+
     /// What `-x`, `--genv` and `--mca` set.
     fn variables(&self) -> Result<Vec<(OsString, OsString)>, String> {
         let mut all = Vec::new();
         for word in &self.variables {
-            let (name, value) = match split(word) {
-                Some((name, value)) => (name, value),
-                // All variables of this process are passed on anyway.
-                None if std::env::var_os(word).is_some() => continue,
-                None => {
-                    return Err(format!(
-                        "-x {0}: there is no variable {0} here; -x {0}=VALUE sets it",
-                        word.to_string_lossy()
-                    ));
-                }
-            };
+            // Without a value: all variables of this process are passed on anyway.
+            let Some((name, value)) = split(word) else { continue };
             all.push((name, value));
         }
         all.extend(self.pairs.as_chunks().0.iter().map(|[name, value]| (name.clone(), value.clone())));
@@ -289,6 +297,11 @@ fn place(text: &str) -> Result<String, String> {
     path.into_os_string().into_string().map_err(|path| format!("{} is not UTF-8", path.display()))
 }
 
+fn count(text: &str) -> Result<u32, String> {
+    let count = text.parse().ok().filter(|count| (1..=RANKS_MAX).contains(count));
+    count.ok_or_else(|| format!("the number of ranks goes from 1 to {RANKS_MAX}"))
+}
+
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     seconds.ok_or_else(|| "a number of seconds is expected".to_owned())
@@ -321,6 +334,7 @@ mod tests {
         assert_eq!(args.report, None);
         let args = run("-n 1 -- -prog -- -x");
         assert_eq!((args.program, args.args), ("-prog".into(), vec!["--".into(), "-x".into()]));
+        assert_eq!(run("-n 1 -- prog : x").args, [":", "x"]);
         let args = run("-n 1 -x A=-n prog -np 3 -wdir /");
         assert_eq!((args.ranks, args.args), (1, ["-np", "3", "-wdir", "/"].map(OsString::from).into()));
     }
@@ -349,7 +363,8 @@ mod tests {
         let set = [("A", "1=2"), ("B", "2"), ("C", "-"), ("OMPI_MCA_btl", "tcp")];
         assert_eq!(args.variables, set.map(|(name, value)| (name.into(), value.into())));
         assert_eq!(args.library, Library::System);
-        assert_eq!(run("-n 1 -x PATH p").variables, []);
+        let args = run("-n 1 -x PATH -x PMIX_TEST_NO_SUCH p");
+        assert_eq!((args.variables, args.warnings.len()), (vec![], 1));
     }
 
     #[test]
@@ -377,10 +392,10 @@ mod tests {
     #[test]
     fn mistakes_are_told() {
         for (line, word) in [
-            ("-n 0 prog", "1..=65536"),
+            ("-n 0 prog", "from 1 to 65536"),
             ("-n -3 prog", "-3"),
             ("-n x prog", "invalid value 'x'"),
-            ("-n 99999999 prog", "1..=65536"),
+            ("-n 99999999 prog", "from 1 to 65536"),
             ("prog", "missing"),
             ("-n 2", "PROGRAM"),
             ("-n 2 --bind-to socket prog", "none, core"),
@@ -390,8 +405,8 @@ mod tests {
             ("-n 3 --host localhost:2 prog", "too many ranks"),
             ("--host elsewhere.invalid:2 prog", "elsewhere.invalid is not this node"),
             ("--host localhost:many prog", "localhost:many"),
-            ("-n 1 -x PMIX_TEST_NO_SUCH prog", "there is no variable PMIX_TEST_NO_SUCH here"),
             ("-n 1 -x =1 prog", "no name of a variable"),
+            ("-n 2 prog : -n 1 prog", "starts one program"),
         ] {
             let error = parse(line).expect_err(line);
             assert!(error.contains(word), "{line}: {error}");

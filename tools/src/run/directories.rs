@@ -7,6 +7,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use super::abandoned::{self, Alive};
+use super::ranks::too_few_descriptors;
 use super::watchdog::Watchdog;
 
 /// The session's directory. It contains the job's directory, which contains one for each rank.
@@ -27,14 +28,17 @@ struct Room {
 }
 
 impl Room {
-    fn take() -> Result<Room, String> {
+    fn take(ranks: u32) -> Result<Room, String> {
         let mut space = Vec::new();
         space
             .try_reserve_exact(ROOM_TO_REMOVE)
             .map_err(|error| format!("no memory for the job's directories: {error}"))?;
         let some = (0..DESCRIPTORS_TO_REMOVE).map(|_| io::stderr().as_fd().try_clone_to_owned());
         let descriptors: io::Result<Vec<OwnedFd>> = some.collect();
-        let descriptors = descriptors.map_err(|error| format!("no descriptors for the job's directories: {error}"))?;
+        let descriptors = descriptors.map_err(|error| match error.raw_os_error() {
+            Some(libc::EMFILE) => format!("no descriptors for the job's directories: {}", too_few_descriptors(ranks)),
+            _ => format!("no descriptors for the job's directories: {error}"),
+        })?;
         Ok(Room { _space: space, _descriptors: descriptors })
     }
 }
@@ -53,7 +57,7 @@ fn create(path: &Path) -> io::Result<()> {
 }
 
 fn refusal(path: &Path, error: &io::Error) -> String {
-    format!("cannot make the job's directory {}: {error}", path.display())
+    format!("cannot make the job's directory {}: {error}; TMPDIR or --tmpdir names another place", path.display())
 }
 
 impl Directories {
@@ -63,7 +67,7 @@ impl Directories {
         let tmpdir = std::path::absolute(tmpdir).map_err(|error| format!("{}: {error}", tmpdir.display()))?;
         let owner = std::process::id();
         let make = |path: &Path| create(path).map_err(|error| refusal(path, &error));
-        let room = Some(Room::take()?);
+        let room = Some(Room::take(ranks)?);
         abandoned::sweep(&tmpdir);
         let (top, alive) = Self::begin(&tmpdir, watchdog)?;
         let directories = Directories { job: top.join("job"), top, owner, alive, room };

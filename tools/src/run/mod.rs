@@ -62,6 +62,8 @@ pub fn complain(message: &str) {
 }
 
 fn set_up_and_run(args: &Args) -> Result<i32, String> {
+    args.warnings.iter().for_each(|warning| complain(warning));
+    ranks::bear_full_files()?;
     let program = Program::of(args)?;
     // Dropped at the end of this function, after everything that it guards.
     let watchdog = Watchdog::begin(&program)?;

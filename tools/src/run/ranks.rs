@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, OsStr, OsString};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
@@ -14,8 +16,8 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
 use nix::sys::{prctl, ptrace};
 use nix::unistd::{
-    ForkResult, Pid, chdir, dup2_stderr, dup2_stdin, dup2_stdout, execve, fork, getpid, getppid, pipe2, read, setpgid,
-    write,
+    AccessFlags, ForkResult, Pid, access, chdir, dup2_stderr, dup2_stdin, dup2_stdout, execve, fork, getpid, getppid,
+    pipe2, read, setpgid, write,
 };
 
 use super::args::{Args, Library};
@@ -63,7 +65,7 @@ fn working_directory(directory: &Path) -> Result<PathBuf, String> {
     match path.metadata() {
         Err(error) => Err(words(&error)),
         Ok(meta) if !meta.is_dir() => Err(words(&"not a directory")),
-        Ok(_) => Ok(path),
+        Ok(_) => access(&path, AccessFlags::X_OK).map_err(|error| words(&error.desc())).map(|()| path),
     }
 }
 
@@ -137,15 +139,33 @@ fn is_foreign(name: &OsStr) -> bool {
     name.starts_with(b"PMIX_") && !name.starts_with(b"PMIX_MCA_") && !is_setting
 }
 
-/// Raises the limit of descriptors if it is too low for the pipes and connections of this many ranks. The ranks are not
-/// children of this process, so they keep their limit.
+/// Descriptors that the launcher may need for this many ranks: pipes, connections and what it opens for itself.
+fn descriptors_for(ranks: u32) -> rlim_t {
+    64 + 5 * rlim_t::from(ranks)
+}
+
+/// Raises the limit of descriptors if it is too low for this many ranks. The ranks are not children of this process, so they keep their
+/// limit.
 pub(super) fn allow_descriptors(ranks: u32) {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
-    let needed = (64 + 5 * rlim_t::from(ranks)).min(hard);
+    let needed = descriptors_for(ranks).min(hard);
     if soft < needed {
         // If this fails, starting the rank that gets no descriptor reports an error.
         let _ = setrlimit(Resource::RLIMIT_NOFILE, needed, hard);
     }
+}
+
+/// What a user can do where descriptors have run out.
+pub(super) fn too_few_descriptors(ranks: u32) -> String {
+    let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(_, hard)| hard);
+    let ranks_text = if ranks == 1 { "a rank".to_owned() } else { format!("{ranks} ranks") };
+    format!("{ranks_text} may need {} descriptors, and the limit is {limit}: ulimit -Hn", descriptors_for(ranks))
+}
+
+/// Lets a write beyond the limit of a file's size fail instead of ending this process. Ranks have the default again.
+pub(super) fn bear_full_files() -> Result<(), String> {
+    // SAFETY: to ignore a signal is no function of ours.
+    unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) }.map(drop).map_err(|error| format!("SIGXFSZ: {error}"))
 }
 
 /// What mpirun tells the ranks of an oversubscribed node: Open MPI 4.1 reads this variable, and not `PMIX_NODE_OVERSUBSCRIBED`. Its ranks
@@ -245,11 +265,29 @@ impl Start {
 
     /// The message for a user of this outcome of a start.
     pub fn words(&self, error: Errno) -> String {
-        // In some containers.
-        let is_untraced = self.stops_on_exec && error == Errno::EPERM;
-        let hint = if is_untraced { " (--stop-on-exec needs permission for ptrace)" } else { "" };
-        format!("cannot start {}: {}{hint}", self.path.to_string_lossy(), error.desc())
+        let path = self.path.to_string_lossy();
+        let hint = match error {
+            // In some containers.
+            Errno::EPERM if self.stops_on_exec => " (--stop-on-exec needs permission for ptrace)".to_owned(),
+            Errno::ENOENT => match interpreter(Path::new(OsStr::from_bytes(self.path.as_bytes()))) {
+                Some(interpreter) => format!(" (its first line asks for {interpreter}, which is not there)"),
+                None => " (it may ask for a loader that is not there: ldd shows it)".to_owned(),
+            },
+            Errno::ENOEXEC => {
+                " (it is no program for this machine, and no script with #! in its first line)".to_owned()
+            }
+            _ => String::new(),
+        };
+        format!("cannot start {path}: {}{hint}", error.desc())
     }
+}
+
+/// The program that a script's first line asks for.
+fn interpreter(path: &Path) -> Option<String> {
+    let mut line = Vec::new();
+    BufReader::new(File::open(path).ok()?.take(256)).read_until(b'\n', &mut line).ok()?;
+    let line = String::from_utf8_lossy(line.strip_prefix(b"#!")?).into_owned();
+    line.split_whitespace().next().map(str::to_owned)
 }
 
 impl Starting {
@@ -280,6 +318,8 @@ fn become_rank(parent: Pid, stdin: Option<&OwnedFd>, stdout: &OwnedFd, stderr: &
     dup2_stderr(stderr)?;
     // SAFETY: the default action is no function of ours. Rust programs ignore the signal, and children inherit that.
     unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) }?;
+    // SAFETY: as above. The launcher ignores this one, too.
+    unsafe { signal(Signal::SIGXFSZ, SigHandler::SigDfl) }?;
     SigSet::empty().thread_set_mask()?;
     prctl::set_pdeathsig(Signal::SIGKILL)?;
     // The parent may have ended before prctl was called.

@@ -5,16 +5,18 @@ use std::ffi::OsString;
 use clap::{Arg, Command};
 
 /// The words of a command line, its own name first, in which `-np` is `--np`, and likewise each name of an option with several letters. What
-/// begins with the program that is to run stays.
-pub(super) fn spelled_out(command: &Command, words: Vec<OsString>) -> Vec<OsString> {
+/// begins with the program that is to run stays. Also tells whether `--` ends the options.
+pub(super) fn spelled_out(command: &Command, words: Vec<OsString>) -> (Vec<OsString>, bool) {
     let mut command = command.clone();
     command.build();
     let mut words = words.into_iter();
     let mut spelled: Vec<OsString> = words.next().into_iter().collect();
+    let mut has_end = false;
     while let Some(word) = words.next() {
         let text = word.to_string_lossy().into_owned();
         let Some(name) = text.strip_prefix('-').filter(|_| text != "-" && text != "--") else {
             // The program, or the end of the options.
+            has_end = text == "--";
             spelled.push(word);
             break;
         };
@@ -27,7 +29,7 @@ pub(super) fn spelled_out(command: &Command, words: Vec<OsString>) -> Vec<OsStri
         spelled.extend(words.by_ref().take(values));
     }
     spelled.extend(words);
-    spelled
+    (spelled, has_end)
 }
 
 /// The option of a name with several letters, which a value may follow after `=`.

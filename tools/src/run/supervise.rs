@@ -227,7 +227,14 @@ impl Supervisor<'_> {
 
     /// Requests the start of a rank from the watchdog; returns the rank's output streams.
     fn request_start(&mut self, rank: u32, binding: &Binding) -> Result<Vec<Output>, String> {
-        let words = |error: std::io::Error| format!("no pipes for a rank: {error}");
+        let words = |error: std::io::Error| {
+            let hint = ranks::too_few_descriptors(self.args.ranks);
+            if error.raw_os_error() == Some(libc::EMFILE) {
+                format!("no pipes for rank {rank}: {hint}")
+            } else {
+                format!("no pipes for rank {rank}: {error}")
+            }
+        };
         let proc = Proc::new(self.nspace.clone(), Rank(rank));
         let env =
             self.server.setup_fork(&proc).map_err(|status| format!("no environment for rank {rank}: {status}"))?;
