@@ -522,10 +522,15 @@ impl Engine {
 
     /// As [`Engine::upcall`]; the requester gets `ERR_TIMEOUT` if the host has not answered within `time`.
     fn upcall_within(&mut self, then: Continuation, upcall: Upcall, time: Option<Duration>, now: Instant) {
+        self.upcall_until(then, upcall, time.map(|time| now + time));
+    }
+
+    /// As [`Engine::upcall_within`], with the end of that time.
+    fn upcall_until(&mut self, then: Continuation, upcall: Upcall, until: Option<Instant>) {
         let id = self.upcall(then, upcall);
-        if let Some(time) = time {
-            self.late.insert((now + time, id));
-            self.deadlines.insert(id, now + time);
+        if let Some(until) = until {
+            self.late.insert((until, id));
+            self.deadlines.insert(id, until);
         }
     }
 

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use pmix_client::GetOptions;
 use pmix_client::resolve::{nodes, peers_on};
-use pmix_dstore::model::proc_state::{CONNECTED, PREPPED, TERMINATED, TERMINATED_WITHOUT_FINALIZE, UNDEFINED};
+use pmix_dstore::model::proc_state::{
+    CONNECTED, PREPPED, TERMINATED, TERMINATED_WITHOUT_FINALIZE, UNDEFINED, status_of_job,
+};
 use pmix_dstore::model::{
     DataArray, DataType, Info, InfoFlags, Key, Nspace, Proc, ProcInfo, Query, Rank, Status, Value, keys,
 };
@@ -46,9 +48,36 @@ pub(super) struct Asked {
     tag: u32,
     form: Form,
     asker: Actor,
+    /// What the host is asked now.
     queries: Vec<Query>,
-    /// The answers that needed no host.
+    /// What the host is asked after that: one key at a time.
+    later: Vec<Query>,
+    /// The end of the host's time.
+    until: Option<Instant>,
+    found: Found,
+}
+
+/// What is found of a query so far.
+#[derive(Default)]
+struct Found {
     infos: Vec<Info>,
+    memory: Vec<MemoryQuery>,
+    /// How many keys have an answer.
+    answered: usize,
+    /// How many keys have none.
+    missing: usize,
+    /// The last reason for that.
+    failed: Option<Status>,
+}
+
+impl Found {
+    fn status(&self) -> Status {
+        match self.failed {
+            Some(_) if self.missing > 0 && self.answered > 0 => Status::QUERY_PARTIAL_SUCCESS,
+            Some(failed) if self.missing > 0 => failed,
+            _ => Status::SUCCESS,
+        }
+    }
 }
 
 /// A query that is answered but for the memory usage.
@@ -113,6 +142,7 @@ impl Engine {
         (time, now): (Option<Duration>, Instant),
     ) {
         let Some(asker) = self.peers.get(&id).map(Peer::actor) else { return };
+        let until = time.map(|time| now + time);
         let mut infos = Vec::new();
         let mut left = Vec::new();
         for Query { keys, qualifiers } in queries {
@@ -131,60 +161,72 @@ impl Engine {
         if left.is_empty() && !infos.is_empty() {
             return self.reply(id, tag, &InfosReply { status: Status::SUCCESS, infos: Some(infos) });
         }
+        let found = Found { answered: infos.len(), infos, ..Found::default() };
+        let asked = Asked { id, tag, form, asker, queries: left, later: Vec::new(), until, found };
         if id == PeerId::OWN && form != Form::Infos {
             // The host itself is the requester. An upcall would give no new information, and may need the thread that
             // waits for the answer.
-            let asked = Asked { id, tag, form, asker, queries: left, infos };
             return self.query_answered(asked, UpcallResult::Op(Status::ERR_NOT_SUPPORTED));
         }
-        let proc = asker.proc.clone();
-        let signed = left.iter().map(|query| {
+        self.query_host(asked);
+    }
+
+    /// Asks the host, which learns whose query it is.
+    fn query_host(&mut self, asked: Asked) {
+        let Asked { queries, asker, until, .. } = &asked;
+        let signed = queries.iter().map(|query| {
             let mut query = query.clone();
             sign(&mut query.qualifiers, asker.user);
             query
         });
-        let signed = signed.collect();
-        let asked = Asked { id, tag, form, asker, queries: left, infos };
-        self.upcall_within(Continuation::Query(Box::new(asked)), Upcall::Query { proc, queries: signed }, time, now);
+        let (upcall, until) = (Upcall::Query { proc: asker.proc.clone(), queries: signed.collect() }, *until);
+        self.upcall_until(Continuation::Query(Box::new(asked)), upcall, until);
     }
 
     /// The host has answered a query, or has not.
-    pub(super) fn query_answered(&mut self, asked: Asked, answer: UpcallResult) {
-        let Asked { id, tag, form, asker, queries, mut infos } = asked;
-        let (had, mut memory) = (infos.len(), Vec::new());
+    pub(super) fn query_answered(&mut self, mut asked: Asked, answer: UpcallResult) {
         let host = answer.status();
         let succeeded = matches!(host, Status::SUCCESS | Status::OPERATION_SUCCEEDED);
-        let told = match answer {
+        let mut told = match answer {
             UpcallResult::Infos(_, told) => told,
             _ => Vec::new(),
         };
         // The host leaves the other keys to us.
-        let is_partial = form == Form::Infos && host == Status::QUERY_PARTIAL_SUCCESS;
-        let is_for_us = match form {
+        let is_partial = asked.form == Form::Infos && host == Status::QUERY_PARTIAL_SUCCESS;
+        let is_for_us = match asked.form {
             Form::Infos => is_partial || matches!(host, Status::ERR_NOT_SUPPORTED | Status::ERR_NOT_FOUND),
             // The host has failed, or its answer does not contain the result.
-            _ => !succeeded || resolved(form, &told).is_none(),
+            _ => !succeeded || resolved(asked.form, &told).is_none(),
         };
-        let status = if is_for_us {
-            let is_told = |key: &CString| is_partial && told.iter().any(|info| info.key.as_bytes() == key.as_bytes());
-            let failed = self.known_for(&queries, is_told, &asker, (&mut infos, &mut memory)).unwrap_or(host);
-            if is_partial {
-                infos.extend(told);
+        if is_partial {
+            asked.later.append(&mut take_ambiguous(&mut asked.queries, &mut told));
+        }
+        let keys: usize = asked.queries.iter().map(|query| query.keys.len()).sum();
+        match is_for_us {
+            true => {
+                asked.found.failed = Some(host);
+                let of_host = told.iter().filter(|_| is_partial).map(|info| info.key.as_bytes()).collect();
+                self.known_for(&asked.queries, &of_host, &asked.asker, &mut asked.found);
             }
-            let count = queries.iter().map(|query| query.keys.len()).sum();
-            match infos.len() - had + memory.len() {
-                0 if had == 0 => failed,
-                found if found == count => Status::SUCCESS,
-                _ => Status::QUERY_PARTIAL_SUCCESS,
+            false if succeeded => asked.found.answered += keys,
+            false => {
+                asked.found.missing += keys;
+                asked.found.failed = Some(host);
             }
-        } else {
-            infos.extend(told);
-            match host {
-                _ if succeeded => Status::SUCCESS,
-                _ if had > 0 => Status::QUERY_PARTIAL_SUCCESS,
-                failed => failed,
-            }
-        };
+        }
+        if is_partial || !is_for_us {
+            asked.found.infos.append(&mut told);
+        }
+        match asked.later.pop().filter(|_| self.peers.contains_key(&asked.id)) {
+            Some(next) => self.query_host(Asked { queries: vec![next], ..asked }),
+            None => self.reply_found(asked),
+        }
+    }
+
+    /// Answers a query.
+    fn reply_found(&mut self, Asked { id, tag, form, found, .. }: Asked) {
+        let status = found.status();
+        let Found { infos, memory, .. } = found;
         match form {
             Form::Infos if !memory.is_empty() => {
                 self.outputs.push_back(Output::ReadMemory(Box::new(MemoryAsked { id, tag, status, infos, memory })));
@@ -201,26 +243,24 @@ impl Engine {
         }
     }
 
-    /// Adds what this server knows of queries, except for keys that are told already, and what has to be read for those about memory.
-    /// Returns the last failure other than a missing value.
-    fn known_for(
-        &self,
-        queries: &[Query],
-        is_told: impl Fn(&CString) -> bool,
-        asker: &Actor,
-        (infos, memory): (&mut Vec<Info>, &mut Vec<MemoryQuery>),
-    ) -> Option<Status> {
-        let mut failed = None;
-        for Query { keys, qualifiers } in queries {
-            for key in keys.iter().filter(|key| !is_told(key)) {
-                let known = match key.as_bytes() == keys::QUERY_MEMORY_USAGE.as_bytes() {
-                    true => self.of_memory(qualifiers, asker).map(|query| memory.push(query)),
-                    false => self.known_of(key, qualifiers, asker).map(|info| infos.push(info)),
-                };
-                failed = known.err().filter(|status| *status != Status::ERR_NOT_FOUND).or(failed);
+    /// Adds what this server knows of queries, except for keys that the host has told, and what has to be read for those about memory.
+    fn known_for(&self, queries: &[Query], of_host: &BTreeSet<&[u8]>, asker: &Actor, found: &mut Found) {
+        for (key, qualifiers) in queries.iter().flat_map(|query| query.keys.iter().map(|key| (key, &query.qualifiers))) {
+            let known = match key.as_bytes() {
+                key if of_host.contains(key) => Ok(()),
+                key if key == keys::QUERY_MEMORY_USAGE.as_bytes() => {
+                    self.of_memory(qualifiers, asker).map(|query| found.memory.push(query))
+                }
+                _ => self.known_of(key, qualifiers, asker).map(|info| found.infos.push(info)),
+            };
+            match known {
+                Ok(()) => found.answered += 1,
+                Err(status) => {
+                    found.missing += 1;
+                    found.failed = Some(status).filter(|status| *status != Status::ERR_NOT_FOUND).or(found.failed);
+                }
             }
         }
-        failed
     }
 
     /// What has to be read for a query about memory.
@@ -487,19 +527,12 @@ impl Engine {
 }
 
 impl NspaceState {
-    /// What `PMIX_QUERY_JOB_STATUS` answers: `OPERATION_IN_PROGRESS` until all processes of the job on this node have ended;
-    /// then `SUCCESS`, or `ERR_JOB_TERM_WO_SYNC` if one ended without a finalize.
+    /// What `PMIX_QUERY_JOB_STATUS` answers, by the processes on this node.
     ///
     /// # Errors
     /// `ERR_NOT_FOUND` if the job has no process here.
     fn status_of_job(&self) -> Result<Status, Status> {
-        let states: BTreeSet<u8> = self.local_ranks().map(|rank| self.state_of(rank)).collect();
-        match () {
-            () if states.is_empty() => Err(Status::ERR_NOT_FOUND),
-            () if states.contains(&PREPPED) || states.contains(&CONNECTED) => Ok(Status::OPERATION_IN_PROGRESS),
-            () if states.contains(&TERMINATED_WITHOUT_FINALIZE) => Ok(Status::ERR_JOB_TERM_WO_SYNC),
-            () => Ok(Status::SUCCESS),
-        }
+        status_of_job(self.local_ranks().map(|rank| self.state_of(rank)), None).ok_or(Status::ERR_NOT_FOUND)
     }
 
     /// The `pmix_proc_state_t` of a process, as far as this server sees it.
@@ -564,6 +597,27 @@ impl About {
         };
         self.nodes.iter().filter_map(row).collect()
     }
+}
+
+/// Takes out keys of several queries of which the host has answered some but not all, with these answers: a key does not say to which of
+/// its queries it belongs. Returns a query for each.
+fn take_ambiguous(queries: &mut Vec<Query>, told: &mut Vec<Info>) -> Vec<Query> {
+    let mut counts: BTreeMap<CString, (usize, usize)> = BTreeMap::new();
+    queries.iter().flat_map(|query| &query.keys).for_each(|key| counts.entry(key.clone()).or_default().0 += 1);
+    let name = |info: &Info| CString::new(info.key.as_bytes()).unwrap_or_default();
+    for info in told.iter() {
+        counts.entry(name(info)).or_default().1 += 1;
+    }
+    counts.retain(|_, (asked, told)| (1..*asked).contains(told));
+    told.retain(|info| !counts.contains_key(&name(info)));
+    let mut again = Vec::new();
+    for Query { keys, qualifiers } in queries.iter_mut() {
+        let ambiguous = keys.extract_if(.., |key| counts.contains_key(key));
+        again.extend(ambiguous.map(|key| Query { keys: vec![key], qualifiers: qualifiers.clone() }));
+    }
+    // They are asked from the end on.
+    again.reverse();
+    again
 }
 
 /// The value of an answer that resolves peers or nodes.

@@ -71,8 +71,8 @@ pub(super) struct Table<'a> {
     pub executable: CString,
     /// The ranks.
     pub rows: Vec<Row>,
-    /// The status of the job.
-    pub status: Status,
+    /// The failure for which the job ends, or `READY_FOR_DEBUG` while it waits for a debugger.
+    pub status: Option<Status>,
     /// The attributes for debuggers that the launcher supports.
     pub for_debuggers: &'a [&'a str],
 }
@@ -115,7 +115,9 @@ impl Table<'_> {
                 let items = self.proc_infos().into_iter().map(|info| Value::ProcInfo(Box::new(info))).collect();
                 Some(Value::DataArray(Box::new(DataArray { ty: DataType::PROC_INFO, items })))
             }
-            keys::QUERY_JOB_STATUS => Some(Value::Status(self.status)),
+            keys::QUERY_JOB_STATUS => {
+                state::status_of_job(self.rows.iter().map(Row::state), self.status).map(Value::Status)
+            }
             keys::QUERY_DEBUG_SUPPORT => Some(Value::string(self.for_debuggers.join(","))),
             _ => None,
         }
@@ -154,7 +156,7 @@ mod tests {
     fn answer(words: &[&str], qualifiers: &[Info]) -> (Status, Vec<Info>) {
         let job = Nspace::new("job").unwrap();
         let rows = vec![row(None), row(Some(0))];
-        let (executable, status) = (c"/bin/sh".into(), Status::READY_FOR_DEBUG);
+        let (executable, status) = (c"/bin/sh".into(), None);
         let table = Table { job: &job, hostname: "here", executable, rows, status, for_debuggers: &["pmix.dbg.init"] };
         let keys = words.iter().map(|word| CString::new(*word).unwrap()).collect();
         table.answer(&[Query { keys, qualifiers: qualifiers.to_vec() }])
@@ -189,7 +191,7 @@ mod tests {
             assert_eq!(of(&[table], &[qualifier]), (Status::ERR_NOT_SUPPORTED, 0));
         }
         let value = &answer(&[status], &[]).1[0].value;
-        assert_eq!(*value, Value::Status(Status::READY_FOR_DEBUG));
+        assert_eq!(*value, Value::Status(Status::OPERATION_IN_PROGRESS));
         let Value::DataArray(array) = &answer(&[table], &[]).1[0].value else { panic!() };
         let Value::ProcInfo(info) = &array.items[1] else { panic!() };
         assert_eq!((info.proc.rank, info.pid, info.executable.as_deref()), (Rank(1), 7, Some(c"/bin/sh")));

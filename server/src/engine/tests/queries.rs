@@ -425,3 +425,42 @@ fn the_process_table_has_the_numbers_of_connected_processes() {
     assert_eq!(pids(Vec::new()), [(0, 0), (1, 4711), (2, 0), (3, 0)]);
     assert_eq!(pids(vec![Info::new(keys::QUERY_LOCAL_ONLY, Value::Bool(true))]), [(0, 0), (1, 4711)]);
 }
+
+/// One key of two jobs, and the host answers for one: its answer does not say for which, so that it is asked again for each.
+#[test]
+fn a_key_of_two_jobs_has_the_answer_of_each() {
+    let mut bench = Bench::new(0, 1, 2);
+    bench.add_other();
+    let of = |key: &str, job: &str| Query {
+        keys: vec![CString::new(key).unwrap()],
+        qualifiers: vec![Info::new(keys::NSPACE, Value::string(job))],
+    };
+    let queries = vec![
+        of(keys::QUERY_NAMESPACES, "job"),
+        of(keys::JOB_SIZE, "job"),
+        of(keys::JOB_SIZE, "other"),
+        of(keys::JOB_SIZE, "nowhere"),
+    ];
+    let names = || Info::new(keys::QUERY_NAMESPACES, Value::string("a,b"));
+    let size = |size| Info::new(keys::JOB_SIZE, Value::Uint32(size));
+    bench.request(0, 61, Request::Query { queries });
+    let upcall = bench.answer_last(UpcallResult::Infos(Status::QUERY_PARTIAL_SUCCESS, vec![size(77), names()]));
+    assert!(matches!(upcall, Upcall::Query { queries, .. } if queries.len() == 4));
+    for (job, answer) in [
+        ("job", UpcallResult::Op(Status::ERR_NOT_SUPPORTED)),
+        ("other", UpcallResult::Infos(Status::SUCCESS, vec![size(77)])),
+        ("nowhere", UpcallResult::Op(Status::ERR_NOT_FOUND)),
+    ] {
+        let Upcall::Query { queries, .. } = bench.answer_last(answer) else { panic!() };
+        assert_eq!((queries.len(), queries[0].keys.len()), (1, 1));
+        assert_eq!(Info::find(&queries[0].qualifiers, keys::NSPACE), Some(&Value::string(job)));
+    }
+    let reply = InfosReply::decode(PLAIN, Version::OURS, &bench.reply(0, 61).unwrap()).unwrap();
+    assert_eq!(reply.status, Status::QUERY_PARTIAL_SUCCESS);
+    assert_eq!(reply.infos.unwrap(), [names(), size(2), size(77)], "in the order of the queries");
+    // All of them: nothing has to be asked again.
+    bench.request(0, 62, Request::Query { queries: vec![of(keys::JOB_SIZE, "job"), of(keys::JOB_SIZE, "other")] });
+    bench.answer_last(UpcallResult::Infos(Status::QUERY_PARTIAL_SUCCESS, vec![size(2), size(77)]));
+    let reply = InfosReply::decode(PLAIN, Version::OURS, &bench.reply(0, 62).unwrap()).unwrap();
+    assert_eq!((reply.status, reply.infos), (Status::SUCCESS, Some(vec![size(2), size(77)])));
+}

@@ -43,9 +43,8 @@ impl Supervisor<'_> {
             executable: self.job.executable.clone(),
             rows: self.ranks.iter().map(row).collect(),
             status: match self.failure {
-                Some(failure) => failure.status,
-                None if self.halts.is_whole(self.running_numbers()) => Status::READY_FOR_DEBUG,
-                None => Status::SUCCESS,
+                Some(failure) => Some(failure.status),
+                None => self.halts.is_whole(self.running_numbers()).then_some(Status::READY_FOR_DEBUG),
             },
             for_debuggers: &FOR_DEBUGGERS,
         }
