@@ -92,6 +92,11 @@ pub trait Link: Send + Sync {
         true
     }
 
+    /// The links to the other servers of a tool: it is connected to them and uses another one.
+    fn further(&self) -> Vec<Arc<dyn Link>> {
+        Vec::new()
+    }
+
     /// The jobs of a server in this process.
     fn jobs(&self) -> Vec<Arc<JobData>> {
         Vec::new()

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use pmix_dstore::model::{Result, Status};
 
+use crate::events::is_in_handler;
 use crate::link::after_call;
 use crate::{Call, Link};
 
@@ -14,6 +15,9 @@ pub type Done<T> = Box<dyn FnOnce(Result<T>) + Send>;
 /// How much longer than the server's own timeout a caller waits: the server's reply may carry more information than a
 /// local timeout.
 const GRACE: Duration = Duration::from_millis(500);
+
+/// How long another server may take for its answer.
+const FURTHER_TIME: Duration = Duration::from_secs(30);
 
 /// Converts the reply into the result.
 type Finish<T> = Box<dyn FnOnce(Result<Vec<u8>>) -> Result<T> + Send>;
@@ -36,6 +40,7 @@ type Finish<T> = Box<dyn FnOnce(Result<Vec<u8>>) -> Result<T> + Send>;
 pub struct Operation<T> {
     link: Arc<dyn Link>,
     plan: Plan<T>,
+    further: Vec<(Arc<dyn Link>, Vec<u8>)>,
 }
 
 enum Plan<T> {
@@ -48,7 +53,7 @@ enum Plan<T> {
 impl<T: Send + 'static> Operation<T> {
     /// An operation whose result is known without the server.
     pub(crate) fn ready(link: &Arc<dyn Link>, result: Result<T>) -> Operation<T> {
-        Operation { link: Arc::clone(link), plan: Plan::Ready(result) }
+        Operation { link: Arc::clone(link), plan: Plan::Ready(result), further: Vec::new() }
     }
 
     /// An operation that sends `payload`. `finish` makes the result from the reply, and is called on errors, too.
@@ -58,7 +63,8 @@ impl<T: Send + 'static> Operation<T> {
         timeout: Option<Duration>,
         finish: impl FnOnce(Result<Vec<u8>>) -> Result<T> + Send + 'static,
     ) -> Operation<T> {
-        Operation { link: Arc::clone(link), plan: Plan::Ask { payload, timeout, finish: Box::new(finish) } }
+        let plan = Plan::Ask { payload, timeout, finish: Box::new(finish) };
+        Operation { link: Arc::clone(link), plan, further: Vec::new() }
     }
 
     /// Appends a conversion of the result.
@@ -81,15 +87,29 @@ impl<T: Send + 'static> Operation<T> {
         self
     }
 
+    /// Requests to other servers of a tool, sent after success. The operation is over when they have answered; what they answer does not
+    /// change its result.
+    pub(crate) fn then_ask(self, further: Vec<(Arc<dyn Link>, Vec<u8>)>) -> Operation<T> {
+        Operation { further, ..self }
+    }
+
     /// Runs it and waits for its result.
     ///
     /// # Errors
     /// Errors of the server; `ERR_TIMEOUT` after a `PMIX_TIMEOUT`; `ERR_LOST_CONNECTION`, `ERR_UNREACH`.
     pub fn wait(self) -> Result<T> {
-        match self.plan {
+        let result = match self.plan {
             Plan::Ready(result) => result,
             Plan::Ask { payload, timeout, finish } => finish(self.link.request_wait(payload.into(), deadline(timeout))),
+        };
+        for (link, payload) in self.further.into_iter().filter(|_| result.is_ok()) {
+            // A handler cannot wait: its thread may be the one that receives the answer.
+            match is_in_handler() {
+                true => link.request(payload, Box::new(|_| {})),
+                false => drop(link.request_wait(payload.into(), deadline(Some(FURTHER_TIME)))),
+            }
         }
+        result
     }
 
     /// Starts it; `done` gets its result on the callback thread ([`Done`]), after this call has returned.
@@ -111,8 +131,23 @@ impl<T: Send + 'static> Operation<T> {
     pub(crate) fn begin(self, done: Done<T>) {
         match self.plan {
             Plan::Ready(result) => self.link.defer(Box::new(move || done(result))),
-            Plan::Ask { payload, finish, .. } => self.link.request(payload, Box::new(|reply| done(finish(reply)))),
+            Plan::Ask { payload, finish, .. } => {
+                let further = self.further;
+                let end = |reply| match finish(reply) {
+                    Ok(result) => ask_in_turn(further, Box::new(|| done(Ok(result)))),
+                    failed => done(failed),
+                };
+                self.link.request(payload, Box::new(end));
+            }
         }
+    }
+}
+
+/// Sends a request to each server when the one before has answered, and then calls `done`.
+fn ask_in_turn(mut requests: Vec<(Arc<dyn Link>, Vec<u8>)>, done: Box<dyn FnOnce() + Send>) {
+    match requests.pop() {
+        Some((link, payload)) => link.request(payload, Box::new(move |_| ask_in_turn(requests, done))),
+        None => done(),
     }
 }
 

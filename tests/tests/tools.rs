@@ -388,6 +388,7 @@ fn event_handlers_go_along_from_server_to_server() {
             ("$B", "attach=file:$B use=test-host:1"),
             ("$A", "attach=file:$B use=test-host:1"),
             ("$B", "attach=file:$B on=-3456 use=test-host:1"),
+            ("$B", "attach=file:$B on=-3456"),
         ] {
             let await_ = if words.contains("on=") { "heard=-3456" } else { "await=-3456" };
             let hears = tool(library, &format!("--file $A {words} {await_}")).replace("; ", " & ");
@@ -395,7 +396,7 @@ fn event_handlers_go_along_from_server_to_server() {
             script += &format!("{hears}while kill -0 $! 2>/dev/null; do sleep 0.2; {tells} done; wait; ");
         }
         let ended = beside_host(server, &traces, "-s 2 --tools name", &script);
-        assert_eq!(lines(&ended, "event: ").len(), 5, "{ended}");
+        assert_eq!(lines(&ended, "event: ").len(), 6, "{ended}");
         assert!(lines(&ended, "event: ").iter().all(|line| *line == "event: -3456"), "{ended}");
     }
 }

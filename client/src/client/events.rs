@@ -77,16 +77,16 @@ impl Client {
         };
         // The callback thread must run from now on to receive the server's messages.
         inner.link.defer(Box::new(|| {}));
-        let has_server = inner.kind() != ClientKind::Singleton || inner.link.has_server();
-        if new_codes.is_empty() || !has_server {
+        if new_codes.is_empty() || !inner.has_server() {
             inner.replay(&handler);
             return Operation::ready(&inner.link, Ok(handler.id));
         }
         // A request without codes registers for all events.
         new_codes.retain(|code| *code != DEFAULT_CODE);
-        let infos = handler.directives.for_server.clone();
-        let payload = match inner.encode(&Request::RegisterEvents { codes: new_codes, infos }) {
-            Ok(payload) => payload,
+        let request = Request::RegisterEvents { codes: new_codes, infos: handler.directives.for_server.clone() };
+        let encoded = inner.encode(&request).and_then(|payload| Ok((payload, inner.encode_for_further(&request)?)));
+        let (payload, further) = match encoded {
+            Ok(encoded) => encoded,
             Err(status) => {
                 inner.registry.remove(handler.id);
                 return Operation::ready(&inner.link, Err(status));
@@ -101,6 +101,7 @@ impl Client {
             }
             result.map(|()| handler.id)
         })
+        .then_ask(further)
     }
 
     /// Removes a handler. No new call of it starts after this has returned, but a call may still be running. This never
@@ -216,13 +217,29 @@ impl Inner {
     /// Removes a handler, and deregisters at the server the codes that no remaining handler needs.
     fn retire(&self, id: HandlerId) {
         let codes = self.registry.remove(id);
-        if codes.is_empty() || self.kind() == ClientKind::Singleton {
+        if codes.is_empty() || !self.has_server() {
             return;
         }
-        if let Ok(payload) = self.encode(&Request::DeregisterEvents { codes }) {
-            // Ignore a lost connection: the server has dropped the registration with it.
-            let _ = self.link.send(payload);
+        let request = Request::DeregisterEvents { codes };
+        // Ignore a lost connection: the server has dropped the registration with it.
+        let _ = self.encode(&request).and_then(|payload| self.link.send(payload));
+        for (link, payload) in self.encode_for_further(&request).unwrap_or_default() {
+            let _ = link.send(payload);
         }
+    }
+
+    /// Whether there is a server that wants to know of handlers.
+    fn has_server(&self) -> bool {
+        self.kind() != ClientKind::Singleton || self.link.has_server()
+    }
+
+    /// A request for each server of a tool that it does not use now. Handlers hear of these servers' events, too.
+    fn encode_for_further(&self, request: &Request) -> Result<Vec<(Arc<dyn Link>, Vec<u8>)>> {
+        let encoded = self.link.further().into_iter().map(|link| {
+            let payload = request.encode(link.dialect(), link.server_version())?;
+            Ok((link, payload))
+        });
+        encoded.collect()
     }
 
     fn runner(self: &Arc<Inner>) -> Runner {

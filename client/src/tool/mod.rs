@@ -498,6 +498,12 @@ impl Link for Servers {
         self.is_connected()
     }
 
+    fn further(&self) -> Vec<Arc<dyn Link>> {
+        let links = self.links.lock();
+        let in_use = usize::from(links.in_use().is_some());
+        links.all.iter().skip(in_use).map(|(_, link)| Arc::clone(link)).collect()
+    }
+
     /// The current server may have got its finalize from the client already.
     fn close(&self) {
         // First of all: callbacks that run below may make calls, whose own callbacks must not wait for a thread of this link.

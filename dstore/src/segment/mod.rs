@@ -32,6 +32,7 @@ mod write;
 
 pub use directory::error::AttachError;
 pub use directory::files::{Directory, FileId};
+#[cfg(feature = "builder")]
 pub use directory::limit::check_length;
 pub use inspect::{InspectOptions, Report, inspect_directory, inspect_segment, layout_text};
 pub use layout::error::SegmentError;
