@@ -388,7 +388,6 @@ fn event_handlers_go_along_from_server_to_server() {
             ("$B", "attach=file:$B use=test-host:1"),
             ("$A", "attach=file:$B use=test-host:1"),
             ("$B", "attach=file:$B on=-3456 use=test-host:1"),
-            ("$B", "attach=file:$B on=-3456"),
         ] {
             let await_ = if words.contains("on=") { "heard=-3456" } else { "await=-3456" };
             let hears = tool(library, &format!("--file $A {words} {await_}")).replace("; ", " & ");
@@ -396,9 +395,24 @@ fn event_handlers_go_along_from_server_to_server() {
             script += &format!("{hears}while kill -0 $! 2>/dev/null; do sleep 0.2; {tells} done; wait; ");
         }
         let ended = beside_host(server, &traces, "-s 2 --tools name", &script);
-        assert_eq!(lines(&ended, "event: ").len(), 6, "{ended}");
+        assert_eq!(lines(&ended, "event: ").len(), 5, "{ended}");
         assert!(lines(&ended, "event: ").iter().all(|line| *line == "event: -3456"), "{ended}");
     }
+}
+
+/// Two launchers know nothing of each other's events. The stock library does not tell the other one of a later handler.
+#[test]
+fn a_later_handler_hears_of_a_server_that_is_not_in_use() {
+    let traces = Traces::begin();
+    let begin = "$RUN --report-uri $URI.2 -n 1 sh -c '. $WAIT' & Q=$!; while test ! -s $URI.2; do sleep 0.02; done; ";
+    let hears = tool(Library::ours(), "--pid $P attach=file:$URI.2 servers on=-3456 heard=-3456").replace("; ", " & ");
+    let tells = tool(Library::ours(), "--pid $Q event=-3456 >/dev/null");
+    let script =
+        format!("{begin}{hears} T=$!; while kill -0 $T 2>/dev/null; do sleep 0.2; {tells} done; wait $T; rm $URI.2;");
+    // The second launcher ends with the first one's gate.
+    let ended = beside_job(Library::ours(), &traces, "-n 1 sh -c '. $WAIT'", &script);
+    assert_eq!(lines(&ended, "servers: 0, 2").len(), 1, "{ended}");
+    assert_eq!(lines(&ended, "event: "), ["event: -3456"], "{ended}");
 }
 
 /// Without a choice by the caller no server is picked; the stock library does not pick one, either.
