@@ -28,7 +28,7 @@ use crate::get_options::timeout_of;
 use crate::output::Format;
 use crate::rendezvous::Contact;
 use crate::trusted::Trusted;
-use crate::{Environment, Link, ReplyFn, Returned, Task};
+use crate::{Environment, Link, ReplyFn, Returned, Task, singleton};
 use pmix_wire::reply::StatusReply;
 use pmix_wire::{PeerKind, Reply, Request, Version};
 
@@ -327,15 +327,24 @@ impl Servers {
         Ok((reply.server, channel))
     }
 
-    /// The current server's data of this process's job.
+    /// The data of this process's job: those of the current server, and what the process knows itself.
     fn job(&self, me: &Proc) -> Result<JobData> {
         let link = self.links.lock().in_use().map(|(_, link)| link.clone());
-        let Some(link) = link else { return Ok(JobData::new(me.nspace.clone())) };
-        match job_info(&*link, me, Instant::now() + CONNECT_TIME) {
+        let mut job = match link.map(|link| job_info(&*link, me, Instant::now() + CONNECT_TIME)) {
             // Other errors mean that no job of that name is registered.
-            Err(Status::ERR_NOMEM) => Err(Status::ERR_NOMEM),
-            job => Ok(job.unwrap_or_else(|_| JobData::new(me.nspace.clone()))),
+            Some(Err(Status::ERR_NOMEM)) => return Err(Status::ERR_NOMEM),
+            job => job.and_then(Result::ok).unwrap_or_else(|| JobData::new(me.nspace.clone())),
+        };
+        if job.size() > 0 {
+            if job.nodes.is_empty() && job.procs.get(me.rank, keys::HOSTNAME.as_bytes()).is_none() {
+                job.procs.set(me.rank, keys::HOSTNAME.into(), Value::string(&self.env.hostname))?;
+            }
+            return Ok(job);
         }
+        // The host has registered no such job: the tool is alone in it.
+        let mut alone = singleton::job(me, &self.env.hostname);
+        alone.job.extend(job.job);
+        Ok(alone)
     }
 
     /// The attributes of `PMIx_tool_init` for the server that this tool may become.

@@ -42,6 +42,9 @@ fn a_tool_without_servers_uses_itself_and_cannot_leave_one() {
     let env = Environment::from_lookup(|_| None).unwrap();
     let (client, servers) = connect(env, &[Info::new(keys::TOOL_DO_NOT_CONNECT, Value::Bool(true))]).unwrap();
     let me = client.me().clone();
+    let own = |rank, key| client.get_value(&Proc::new(me.nspace.clone(), rank), key, &[]);
+    assert_eq!(own(Rank::WILDCARD, keys::JOB_SIZE), Ok(Value::Uint32(1)));
+    assert_eq!(own(me.rank, keys::HOSTNAME), Ok(Value::string(&servers.env.hostname)));
     assert_eq!(servers.choose(&me, &[]), Ok(()));
     let (other, unnamed) = (Proc::new(Nspace::new("other").unwrap(), Rank(0)), Nspace::new("").unwrap());
     assert_eq!(servers.choose(&other, &[]), Err(Status::ERR_UNREACH));

@@ -362,6 +362,9 @@ impl Engine {
             _ if about.nodes.len() > 1 => return Err(Status::ERR_NOT_FOUND),
             _ => {
                 let (_, state) = self.job_about(&about, asker)?;
+                if state.is_of_tools && key == keys::JOB_SIZE {
+                    return info(key, Value::Uint32(state.clients.len() as u32)).ok_or(Status::ERR_NOT_FOUND);
+                }
                 let rank = about.rank.unwrap_or(Rank::WILDCARD);
                 return self.of_job(state, rank, key, qualifiers, asker).ok_or(Status::ERR_NOT_FOUND);
             }

@@ -52,6 +52,13 @@ fn a_tool_gets_its_name_from_the_host_and_leaves_nothing() {
         Request::Get { nspace: name.nspace.clone(), rank: Rank(5), infos: Vec::new(), key: Some("no".into()) },
     );
     assert_eq!(bench.value(50, 103, "no"), None, "it may put it yet");
+    // Its own job is of one process, whom the host has not registered.
+    let queries = vec![Query { keys: vec![CString::new(keys::JOB_SIZE).unwrap()], qualifiers: Vec::new() }];
+    bench.request(50, 105, Request::Query { queries });
+    bench.answer_last(UpcallResult::Op(Status::ERR_NOT_SUPPORTED));
+    let told = InfosReply::decode(PLAIN, Version::OURS, &bench.reply(50, 105).unwrap()).unwrap();
+    let size = vec![Info::new(keys::JOB_SIZE, Value::Uint32(1))];
+    assert_eq!((told.status, told.infos), (Status::SUCCESS, Some(size)));
     bench.request(50, 104, Request::Publish { uid: 1000, infos: Vec::new() });
     let asked = bench.answer_last(UpcallResult::Op(Status::SUCCESS));
     assert!(matches!(asked, Upcall::Publish { proc, .. } if proc == name));
