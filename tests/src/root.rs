@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::build::{once, pmixrun};
+use crate::build::{once, pmixrun, program};
 use crate::run::generation;
 use crate::{Library, Pair, Run, Traces, release_of_mpirun, repository};
 
@@ -58,6 +58,7 @@ impl Root {
             for tool in ["pmixctl", "pmixrun"] {
                 fs::copy(pmixrun().with_file_name(tool), directory.join(tool)).map(drop).unwrap_or_else(said);
             }
+            fs::copy(program("tool"), directory.join("tool")).map(drop).unwrap_or_else(said);
             let root = Root { path: path.clone(), release: release.clone(), programs: directory.to_owned() };
             for (compiler, program) in [("mpicc", "mpi"), ("mpicc", "wireup"), ("cc", "stopwatch")] {
                 let files = format!("/mnt/project/tests/programs/{program}.c -o /mnt/bin/{program}");

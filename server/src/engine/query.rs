@@ -362,14 +362,22 @@ impl Engine {
             _ if about.nodes.len() > 1 => return Err(Status::ERR_NOT_FOUND),
             _ => {
                 let (_, state) = self.job_about(&about, asker)?;
-                if state.is_of_tools && key == keys::JOB_SIZE {
-                    return info(key, Value::Uint32(state.clients.len() as u32)).ok_or(Status::ERR_NOT_FOUND);
+                if let Some(size) = self.count_of_tools(state).filter(|_| key == keys::JOB_SIZE) {
+                    return info(key, Value::Uint32(size)).ok_or(Status::ERR_NOT_FOUND);
                 }
                 let rank = about.rank.unwrap_or(Rank::WILDCARD);
                 return self.of_job(state, rank, key, qualifiers, asker).ok_or(Status::ERR_NOT_FOUND);
             }
         };
         info(key, value).ok_or(Status::ERR_NOT_FOUND)
+    }
+
+    /// How many tools a job has that has nothing else, and whose size no host has said.
+    fn count_of_tools(&self, state: &NspaceState) -> Option<u32> {
+        let is_tool = |id: &PeerId| self.peers.get(id).is_some_and(|peer| peer.is_tool);
+        let mut connections = state.clients.values().flat_map(|client| &client.connections);
+        let are_tools = state.job.size() == 0 && !state.clients.is_empty() && connections.all(is_tool);
+        are_tools.then_some(state.clients.len() as u32)
     }
 
     /// Answers a query about groups, as far as this server knows them: those with a member on this node.
