@@ -1,7 +1,7 @@
-//! The job of a singleton: one process, on this node.
+//! The job of a singleton, or of a tool that no host has registered: one process, on this node.
 
 use pmix_dstore::job::{JobData, Node};
-use pmix_dstore::model::{Key, Proc, Value, keys};
+use pmix_dstore::model::{Key, Proc, Result, Value, keys};
 
 /// The values that a singleton can get about itself.
 pub fn job(me: &Proc, hostname: &[u8]) -> JobData {
@@ -40,4 +40,46 @@ pub fn job(me: &Proc, hostname: &[u8]) -> JobData {
         let _ = job.procs.set(me.rank, key.into(), value);
     }
     job
+}
+
+/// The job of a tool, with what the tool knows itself and no host has registered.
+///
+/// # Errors
+/// As [`ProcTable::set`](pmix_dstore::job::ProcTable::set).
+pub fn complete(mut registered: JobData, me: &Proc, hostname: &[u8]) -> Result<JobData> {
+    if registered.size() == 0 {
+        let mut alone = job(me, hostname);
+        alone.job.extend(registered.job);
+        return Ok(alone);
+    }
+    if registered.nodes.is_empty() && registered.procs.get(me.rank, keys::HOSTNAME.as_bytes()).is_none() {
+        registered.procs.set(me.rank, keys::HOSTNAME.into(), Value::string(hostname))?;
+    }
+    Ok(registered)
+}
+
+#[cfg(test)]
+mod tests {
+    use pmix_dstore::model::{Nspace, Rank};
+
+    use super::*;
+
+    #[test]
+    fn what_a_host_has_registered_of_a_tool_stands() {
+        let me = Proc::new(Nspace::new("tool").unwrap(), Rank(0));
+        let registered = |size| {
+            let mut job = JobData::new(me.nspace.clone());
+            job.job.insert(keys::JOBID.into(), Value::string("7"));
+            job.job
+                .extend(Some(size).filter(|size| *size > 0).map(|size| (keys::JOB_SIZE.into(), Value::Uint32(size))));
+            job
+        };
+        for (size, known) in [(0, 1), (3, 3)] {
+            let job = complete(registered(size), &me, b"here").unwrap();
+            assert_eq!(job.size(), known);
+            assert_eq!(job.job.get(keys::JOBID.as_bytes()), Some(&Value::string("7")));
+            assert!(job.procs.get(me.rank, keys::HOSTNAME.as_bytes()).is_some());
+            assert_eq!(job.nodes.is_empty(), size > 0, "the nodes of a registered job are the host's to tell");
+        }
+    }
 }

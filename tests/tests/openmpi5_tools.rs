@@ -44,6 +44,14 @@ run plookup 'no answer' --pid $mpirun no.such
 run pattrs 'PMIx_.*' --pid $mpirun --host-fns
 run pattrs '^PMIX_[A-Z_]*' --pid $mpirun --client PMIx_Get
 run palloc 'granted\|NOT_SUPPORTED' --pid $mpirun --nodes 2
+LD_LIBRARY_PATH=/mnt/lib /mnt/bin/tool --pid $mpirun await=-231 >heard &
+tool=$!
+while kill -0 $tool 2>/dev/null; do
+    sleep 0.2
+    pevent --pid $mpirun --range session PMIX_EVENT_NODE_DOWN </dev/null
+done
+wait $tool
+sed -n 's/^event/pevent/p' heard
 rm gate
 wait $mpirun
 echo "mpirun: $?"
@@ -79,7 +87,8 @@ fn tools_get_the_same_answers_from_both_servers() {
         // PRRTE has no answer about the job's status; our server has one of its own.
         let status = |answer: &&str| answer.starts_with("status: ") || answer.starts_with("about pmix.qry.jst: ");
         for (tool, answers) in &stock {
-            let without = |answers: &[&str]| answers.iter().filter(|one| !status(one)).map(|one| (*one).to_owned()).collect();
+            let without =
+                |answers: &[&str]| answers.iter().filter(|one| !status(one)).map(|one| (*one).to_owned()).collect();
             let (wanted, got): (Vec<String>, Vec<String>) = (without(answers), without(&ours[tool]));
             assert_eq!(got, wanted, "{tool}: {at_ours}{at_stock}");
         }
@@ -113,7 +122,7 @@ fn tools_get_the_same_answers_from_both_servers() {
         assert_eq!((rows, ours["pps"][0].starts_with("0 ")), (if is_7 { 2 } else { 0 }, true), "{at_ours}");
         let of_pquery = if is_7 { ["229 ", "229 "] } else { ["0 Value: 2,", "0 Value: 1,"] };
         assert_eq!(ours["pquery"], of_pquery, "{at_ours}");
-        assert_eq!(ours["plookup"], ["210 "], "{at_ours}");
+        assert_eq!((&*ours["plookup"], &*ours["pevent"]), (&["210 "][..], &["-231"][..]), "{at_ours}");
         assert!(ours["pattrs"].iter().all(|answer| answer.starts_with("0 PMI")), "{at_ours}");
     });
 }

@@ -68,8 +68,7 @@ const CRASHES: [(&str, &str, &str); 2] =
     [("pquery", "PMIX_QUERY_NAMESPACES", "136: "), ("plookup", "no.such", "139: ")];
 
 /// `pps` at a server that lists no namespaces. There `pattrs` with `--host` is not run: a stock server crashes, or never answers.
-const PPS_KNOWS_NONE: (&str, &str, &str) =
-    ("pps", "", "0: PMIx Query returned an incorrect number of results: 0");
+const PPS_KNOWS_NONE: (&str, &str, &str) = ("pps", "", "0: PMIx Query returned an incorrect number of results: 0");
 /// Of a host that has registered no attributes.
 const NO_ATTRIBUTES: (&str, &str, &str) =
     ("pattrs", "--host PMIx_Query_info", "209: PMIx_Query_info returned: NOT-SUPPORTED");
@@ -173,7 +172,8 @@ fn under_slurms_step_daemon() {
 /// Open MPI 4.1 admits no tools. With the stock library in it, it crashes when one comes.
 #[test]
 fn mpirun_refuses_each_tool_and_goes_on() {
-    let refused = [("pps", "", "231: PMIx_tool_init failed: -25"), ("plookup", "key", "231: PMIx_tool_init failed: -25")];
+    let refused =
+        [("pps", "", "231: PMIx_tool_init failed: -25"), ("plookup", "key", "231: PMIx_tool_init failed: -25")];
     let asks = [questions("", &stock()), of_debian("", &stock(), &refused)].concat();
     let pair = Pair { server: Library::ours(), ranks: Library::ours() };
     let traces = Traces::begin();
@@ -182,7 +182,8 @@ fn mpirun_refuses_each_tool_and_goes_on() {
     let said: Vec<&str> = ended.stdout.lines().filter(|line| line.starts_with("debian p")).collect();
     assert_eq!(said, refused.map(|(name, _, said)| format!("debian {name}: {said}")), "{ended}");
     // Two C programs, four calls of pmixctl, and Debian's.
-    let refusals = ended.stderr.lines().filter(|line| line.contains("the host answered PMIX_ERR_NOT_SUPPORTED")).count();
+    let refusals =
+        ended.stderr.lines().filter(|line| line.contains("the host answered PMIX_ERR_NOT_SUPPORTED")).count();
     assert!(refusals >= 2 + 4 + refused.len(), "{ended}");
     traces.assert_none_left(&ended);
 }

@@ -767,7 +767,11 @@ fn a_tool_pauses_and_resumes_ranks_and_sees_their_processes() {
         let pause = ["act pause: 0", "seen: T", "act resume: 0", "seen: S"];
         assert_eq!(said[..8], [pause, pause].concat(), "{library:?}: {ended}");
         assert_eq!(said[8..], ["act pause: -44", "act kill: -46", "act 4711: -27"], "{library:?}: {ended}");
-        assert_eq!((lines(&ended, "status: "), lines(&ended, "job: ")), (vec!["status: -156"], vec!["job: 0"]), "{ended}");
+        assert_eq!(
+            (lines(&ended, "status: "), lines(&ended, "job: ")),
+            (vec!["status: -156"], vec!["job: 0"]),
+            "{ended}"
+        );
     }
 }
 

@@ -330,21 +330,12 @@ impl Servers {
     /// The data of this process's job: those of the current server, and what the process knows itself.
     fn job(&self, me: &Proc) -> Result<JobData> {
         let link = self.links.lock().in_use().map(|(_, link)| link.clone());
-        let mut job = match link.map(|link| job_info(&*link, me, Instant::now() + CONNECT_TIME)) {
+        let job = match link.map(|link| job_info(&*link, me, Instant::now() + CONNECT_TIME)) {
             // Other errors mean that no job of that name is registered.
             Some(Err(Status::ERR_NOMEM)) => return Err(Status::ERR_NOMEM),
             job => job.and_then(Result::ok).unwrap_or_else(|| JobData::new(me.nspace.clone())),
         };
-        if job.size() > 0 {
-            if job.nodes.is_empty() && job.procs.get(me.rank, keys::HOSTNAME.as_bytes()).is_none() {
-                job.procs.set(me.rank, keys::HOSTNAME.into(), Value::string(&self.env.hostname))?;
-            }
-            return Ok(job);
-        }
-        // The host has registered no such job: the tool is alone in it.
-        let mut alone = singleton::job(me, &self.env.hostname);
-        alone.job.extend(job.job);
-        Ok(alone)
+        singleton::complete(job, me, &self.env.hostname)
     }
 
     /// The attributes of `PMIx_tool_init` for the server that this tool may become.

@@ -245,7 +245,8 @@ impl Engine {
 
     /// Adds what this server knows of queries, except for keys that the host has told, and what has to be read for those about memory.
     fn known_for(&self, queries: &[Query], of_host: &BTreeSet<&[u8]>, asker: &Actor, found: &mut Found) {
-        for (key, qualifiers) in queries.iter().flat_map(|query| query.keys.iter().map(|key| (key, &query.qualifiers))) {
+        for (key, qualifiers) in queries.iter().flat_map(|query| query.keys.iter().map(|key| (key, &query.qualifiers)))
+        {
             let known = match key.as_bytes() {
                 key if of_host.contains(key) => Ok(()),
                 key if key == keys::QUERY_MEMORY_USAGE.as_bytes() => {
