@@ -19,6 +19,9 @@ const GRACE: Duration = Duration::from_millis(500);
 /// How long another server may take for its answer.
 const FURTHER_TIME: Duration = Duration::from_secs(30);
 
+/// A request for each of several servers.
+pub(crate) type Requests = Vec<(Arc<dyn Link>, Vec<u8>)>;
+
 /// Converts the reply into the result.
 type Finish<T> = Box<dyn FnOnce(Result<Vec<u8>>) -> Result<T> + Send>;
 
@@ -40,7 +43,7 @@ type Finish<T> = Box<dyn FnOnce(Result<Vec<u8>>) -> Result<T> + Send>;
 pub struct Operation<T> {
     link: Arc<dyn Link>,
     plan: Plan<T>,
-    further: Vec<(Arc<dyn Link>, Vec<u8>)>,
+    further: Requests,
 }
 
 enum Plan<T> {
@@ -89,7 +92,7 @@ impl<T: Send + 'static> Operation<T> {
 
     /// Requests to other servers of a tool, sent after success. The operation is over when they have answered; what they answer does not
     /// change its result.
-    pub(crate) fn then_ask(self, further: Vec<(Arc<dyn Link>, Vec<u8>)>) -> Operation<T> {
+    pub(crate) fn then_ask(self, further: Requests) -> Operation<T> {
         Operation { further, ..self }
     }
 
@@ -144,7 +147,7 @@ impl<T: Send + 'static> Operation<T> {
 }
 
 /// Sends a request to each server when the one before has answered, and then calls `done`.
-fn ask_in_turn(mut requests: Vec<(Arc<dyn Link>, Vec<u8>)>, done: Box<dyn FnOnce() + Send>) {
+fn ask_in_turn(mut requests: Requests, done: Box<dyn FnOnce() + Send>) {
     match requests.pop() {
         Some((link, payload)) => link.request(payload, Box::new(move |_| ask_in_turn(requests, done))),
         None => done(),

@@ -12,7 +12,7 @@ use crate::events::chain::Runner;
 use crate::events::directives::{ChainPosition, Directives};
 use crate::events::registry::{DEFAULT_CODE, Handler, Registered};
 use crate::events::{Chain, Event, EventHandler, HandlerId, is_in_handler, range};
-use crate::operation::{Operation, outcome};
+use crate::operation::{Operation, Requests, outcome};
 use pmix_wire::reply::StatusReply;
 use pmix_wire::{Reply, Request};
 
@@ -234,7 +234,7 @@ impl Inner {
     }
 
     /// A request for each server of a tool that it does not use now. Handlers hear of these servers' events, too.
-    fn encode_for_further(&self, request: &Request) -> Result<Vec<(Arc<dyn Link>, Vec<u8>)>> {
+    fn encode_for_further(&self, request: &Request) -> Result<Requests> {
         let encoded = self.link.further().into_iter().map(|link| {
             let payload = request.encode(link.dialect(), link.server_version())?;
             Ok((link, payload))

@@ -613,7 +613,7 @@ impl About {
 
 /// Takes out keys of several queries of which the host has answered some but not all, with these answers: a key does not say to which of
 /// its queries it belongs. Returns a query for each.
-fn take_ambiguous(queries: &mut Vec<Query>, told: &mut Vec<Info>) -> Vec<Query> {
+fn take_ambiguous(queries: &mut [Query], told: &mut Vec<Info>) -> Vec<Query> {
     let mut counts: BTreeMap<CString, (usize, usize)> = BTreeMap::new();
     queries.iter().flat_map(|query| &query.keys).for_each(|key| counts.entry(key.clone()).or_default().0 += 1);
     let name = |info: &Info| CString::new(info.key.as_bytes()).unwrap_or_default();
@@ -623,7 +623,7 @@ fn take_ambiguous(queries: &mut Vec<Query>, told: &mut Vec<Info>) -> Vec<Query> 
     counts.retain(|_, (asked, told)| (1..*asked).contains(told));
     told.retain(|info| !counts.contains_key(&name(info)));
     let mut again = Vec::new();
-    for Query { keys, qualifiers } in queries.iter_mut() {
+    for Query { keys, qualifiers } in queries {
         let ambiguous = keys.extract_if(.., |key| counts.contains_key(key));
         again.extend(ambiguous.map(|key| Query { keys: vec![key], qualifiers: qualifiers.clone() }));
     }
