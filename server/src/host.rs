@@ -143,7 +143,8 @@ pub trait Host: Send + Sync {
         Status::ERR_NOT_SUPPORTED
     }
 
-    /// Answer queries.
+    /// Answer queries. After `QUERY_PARTIAL_SUCCESS` the server looks up the other keys. If one key is in several queries and the answer has it
+    /// less often, the host is asked again for each of them alone: an info does not say to which query it belongs.
     fn query(&self, proc: &Proc, queries: &[Query], done: Completion<(Status, Vec<Info>)>) -> Status {
         Status::ERR_NOT_SUPPORTED
     }
