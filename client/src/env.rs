@@ -12,6 +12,8 @@ use pmix_dstore::log::{self, Level, Target, Writer};
 use pmix_dstore::model::{Nspace, Proc, Rank, Result, Status};
 use pmix_dstore::segment::FileId;
 
+use crate::recorder::Wanted;
+
 /// The variables with the server's address, in the order in which clients try them. Each implies an encoder, and a server release for
 /// when `PMIX_VERSION` is missing. There is one for each supported encoder, without those that would promise more than the announced
 /// release has.
@@ -97,6 +99,8 @@ pub struct Environment {
     pub launcher_rendezvous: Option<String>,
     /// Whether segments may be mapped: `PMIX_DSTORE_SHM` is not `0`.
     pub shared_memory: bool,
+    /// Whether the steps of the process are recorded: `PMIX_DSTORE_RECORD=1`, `PMIX_DSTORE_DUMP_SIGNAL`.
+    pub recorder: Wanted,
 }
 
 impl Environment {
@@ -180,6 +184,10 @@ impl Environment {
             secret: text("PMIX_DSTORE_SECRET"),
             launcher_rendezvous: text("PMIX_LAUNCHER_RNDZ_URI"),
             shared_memory: text("PMIX_DSTORE_SHM").is_none_or(|value| value != "0"),
+            recorder: Wanted {
+                file: text("PMIX_DSTORE_RECORD").is_some_and(|value| value == "1"),
+                dump_signal: text("PMIX_DSTORE_DUMP_SIGNAL"),
+            },
         })
     }
 

@@ -52,6 +52,7 @@ mod patience;
 mod pin;
 mod polled_fence;
 pub mod process;
+mod recorder;
 #[doc(hidden)]
 pub mod regular_file;
 pub mod rendezvous;
@@ -76,3 +77,4 @@ pub use get::{Directive, GetFlags, GetOptions, GetRequest, NspaceRef, Receiver};
 pub use link::{FirstCommit, Link, ReplyFn, Task};
 pub use operation::{Done, Operation};
 pub use patience::timer_slack;
+pub use recorder::Wanted;

@@ -11,7 +11,7 @@ use crate::get_options::timeout_of;
 use crate::hazard::{Guard, HazardCell};
 use crate::pin;
 pub use crate::pin::PinToken;
-use crate::{Client, Environment, hazard, tool};
+use crate::{Client, Environment, hazard, recorder, tool};
 
 /// The client while the process is initialised.
 static CURRENT: HazardCell<Client> = HazardCell::new(&pin::SLOTS);
@@ -188,6 +188,7 @@ pub fn finalize(infos: &[Info]) -> Result<()> {
     state.is_changing = true;
     drop(state);
     let result = client.finalize(infos);
+    recorder::stop();
     drop(SERVERS.lock().take());
     let gone = CURRENT.take();
     let mut state = STATE.lock();

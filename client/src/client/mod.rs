@@ -21,7 +21,8 @@ use pmix_dstore::job::JobData;
 use pmix_dstore::log::{self, Level, Target, Writer};
 use pmix_dstore::model::attributes::check_required;
 use pmix_dstore::model::{Info, Key, NSPACE_LEN_MAX, Proc, Rank, Result, Scope, Status, Value, keys};
-use pmix_dstore::segment::NamespaceView;
+use pmix_dstore::recorder::{Note, Step};
+use pmix_dstore::segment::{Directory, NamespaceView};
 
 use self::groups::Groups;
 use self::input::Inputs;
@@ -36,6 +37,7 @@ use crate::operation::{Operation, deadline, outcome};
 use crate::output::Format;
 use crate::overlay::Origin;
 use crate::pin;
+use crate::recorder::{self, Begun};
 use crate::{Call, Environment, Event, FirstCommit, Link, Task, singleton};
 use pmix_wire::reply::{FenceReply, StatusReply};
 use pmix_wire::{Deletion, FlowControl, IoDelivery, Notification, Reply, Request, jobinfo};
@@ -124,12 +126,26 @@ impl Client {
             let _ = client.inner.joinable.set(link);
             return Ok(client);
         }
+        let directory = shared_memory::directory(env, &me);
+        recorder::start(&env.recorder, directory.as_deref(), &me);
+        let step = Begun::new(|| Some(Note::new(Step::Init, 0, &[])));
+        let connected = Client::connect_launched(env, infos, me, directory);
+        step.end(&connected);
+        connected
+    }
+
+    /// As [`Client::connect`], for a process with a server. `directory` is the namespace's, if there is one.
+    fn connect_launched(
+        env: &Environment,
+        infos: &[Info],
+        me: Proc,
+        directory: Option<Arc<Directory>>,
+    ) -> Result<Client> {
         let begun = Instant::now();
         let deadline = begun + timeout_of(infos).unwrap_or(CONNECT_TIME);
         let client: Arc<OnceLock<Weak<Inner>>> = Arc::default();
         let sink = sink(Arc::clone(&client));
         // Attach before the handshake: it may name our store only if attaching worked.
-        let directory = shared_memory::directory(env, &me);
         let view = directory.clone().and_then(|directory| shared_memory::attach(env, directory, &me));
         let store = if view.is_some() { OUR_STORE } else { ANY_STORE };
         let ours = directory.map(|ours| Channel::connect_ours(env, &ours, &me, store, deadline, &sink));
@@ -367,14 +383,17 @@ impl Client {
             return Ok(());
         }
         let payload = Request::encode_commit(inner.link.dialect(), &parts)?;
+        let step = Begun::new(|| Some(recorder::note_of_commit(&parts)));
         drop(parts);
-        match inner.link.first_commit().filter(|_| puts.only_new && !puts.has_sent) {
+        let sent = match inner.link.first_commit().filter(|_| puts.only_new && !puts.has_sent) {
             Some(first) => {
                 HAS_COMMITTED.store(true, Ordering::Relaxed);
-                first.send(payload)?;
+                first.send(payload)
             }
-            None => inner.status_to(payload, None)?,
-        }
+            None => inner.status_to(payload, None),
+        };
+        step.end(&sent);
+        sent?;
         puts.committed();
         inner.local.overlay.forget_deleted();
         Ok(())
@@ -483,9 +502,11 @@ impl Inner {
             Err(status) => return Operation::ready(&self.link, Err(status)),
         };
         let inner = Arc::clone(self);
+        let step = Begun::new(|| recorder::note_of(&request));
         Operation::ask(&self.link, payload, timeout, move |reply| {
-            let reply = inner.decode_and_drop(reply?)?;
-            finish(&inner, reply)
+            let result = reply.and_then(|reply| finish(&inner, inner.decode_and_drop(reply)?));
+            step.end(&result);
+            result
         })
     }
 
@@ -508,7 +529,11 @@ impl Inner {
     }
 
     fn status_by(&self, request: &Request, deadline: Option<Instant>) -> Result<()> {
-        self.status_to(self.encode(request)?, deadline)
+        let payload = self.encode(request)?;
+        let step = Begun::new(|| recorder::note_of(request));
+        let result = self.status_to(payload, deadline);
+        step.end(&result);
+        result
     }
 
     fn status_to(&self, payload: impl Into<GatherBuf>, deadline: Option<Instant>) -> Result<()> {
@@ -561,6 +586,8 @@ impl Inner {
             Incoming::Notification(payload) => {
                 // Ignore messages that do not decode.
                 if let Ok(event) = Notification::decode(self.link.dialect(), &payload) {
+                    let source = &event.source;
+                    recorder::happened(Step::Event, source.rank.0, source.nspace.as_bytes(), event.status);
                     self.deliver(Event::new(event.status, event.source, event.infos));
                 }
             }
@@ -580,7 +607,10 @@ impl Inner {
                     self.local.reply_cache.forget(proc.nspace.as_bytes(), proc.rank, key.as_bytes());
                 }
             }
-            Incoming::Lost => self.deliver(Event::new(Status::ERR_LOST_CONNECTION, self.me.clone(), Vec::new())),
+            Incoming::Lost => {
+                recorder::happened(Step::Lost, 0, &[], Status::SUCCESS);
+                self.deliver(Event::new(Status::ERR_LOST_CONNECTION, self.me.clone(), Vec::new()));
+            }
         }
     }
 }

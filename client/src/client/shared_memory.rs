@@ -6,10 +6,11 @@
 use std::sync::Arc;
 
 use pmix_dstore::log::{self, Level, Target, Writer};
-use pmix_dstore::model::Proc;
+use pmix_dstore::model::{Proc, Status};
+use pmix_dstore::recorder::Step;
 use pmix_dstore::segment::{AttachError, Directory, NamespaceView};
 
-use crate::Environment;
+use crate::{Environment, recorder};
 
 /// Opens the directory that the environment names. Checks that it is the one that the server made.
 pub(super) fn directory(env: &Environment, me: &Proc) -> Option<Arc<Directory>> {
@@ -42,7 +43,7 @@ pub(super) fn attach(env: &Environment, directory: Arc<Directory>, me: &Proc) ->
 /// Logs that segments are not used and why.
 pub(super) fn report_unusable(me: &Proc, error: &AttachError) {
     let level = if error.is_usual() { Level::Info } else { Level::Warn };
-    if log::is_on(level, Target::Store) {
+    if log::is_on(level, Target::Store) || recorder::is_on() {
         report(level, me, &error.to_string());
     }
 }
@@ -70,5 +71,6 @@ pub(super) fn report_tcp(env: &Environment, me: &Proc, no_socket: Option<&str>, 
 }
 
 fn report(level: Level, me: &Proc, why: &str) {
+    recorder::happened(Step::NoSharedMemory, 0, why.as_bytes(), Status::SUCCESS);
     log::write(level, Target::Store, Writer::Client(me), format_args!("{why}; values come over the socket"));
 }

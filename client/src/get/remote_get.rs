@@ -1,10 +1,12 @@
 //! A Get that only the server can answer.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use pmix_dstore::model::{Info, Key, Kval, NameError, Nspace, Proc, Rank, Result, Status, Value, keys};
 use pmix_dstore::qualified;
 use pmix_dstore::realm_resolution;
+use pmix_dstore::recorder::{Note, Step};
 use pmix_wire::reply::GetReply;
 use pmix_wire::{Request, jobinfo};
 
@@ -12,6 +14,7 @@ use super::{Deliver, GetOptions, Lookup, deliver};
 use crate::client::{ClientKind, Inner};
 use crate::operation::{Done, deadline};
 use crate::overlay::Origin;
+use crate::recorder::Begun;
 use crate::source::{self, Source};
 
 /// A Get that only the server can answer. It owns its data, because it outlives the caller's arguments.
@@ -57,12 +60,14 @@ impl RemoteGet {
     /// If the request cannot be encoded; then `done` is not called.
     pub fn start(self, inner: &Arc<Inner>, done: Done<Value>) -> Result<()> {
         let payload = self.payload(inner)?;
+        let step = self.begin();
         let finish = move |inner: &Inner, remote: &RemoteGet, reply| {
             let mut value = Err(Status::ERR_NOT_FOUND);
             let answered = inner.answer(remote, reply, &mut |found| {
                 value = Ok(found.to_value()?);
                 Ok(())
             });
+            step.end(&answered);
             done(answered.and(value));
         };
         let asking = Arc::clone(inner);
@@ -76,6 +81,14 @@ impl RemoteGet {
         };
         inner.link.request(payload, Box::new(reply));
         Ok(())
+    }
+
+    /// Notes that it begins to wait for the server.
+    fn begin(&self) -> Begun {
+        Begun::new(|| {
+            let key = self.key.as_ref().map_or(&b"all values"[..], |key| key.as_bytes());
+            Some(Note::new(Step::Get, self.rank.0, key))
+        })
     }
 
     fn payload(&self, inner: &Inner) -> Result<Vec<u8>> {
@@ -100,15 +113,21 @@ impl Inner {
         }
         inner.report_corruption();
         source::note(Source::Server);
-        let deadline = deadline(lookup.options.timeout);
-        let mut reply = inner.link.request_wait(remote.payload(&inner)?.into(), deadline);
-        if let Some(payload) = inner.second_request(&remote, &reply) {
-            reply = inner.link.request_wait(payload?.into(), deadline);
+        let step = remote.begin();
+        let answered = inner.wait_for_server(&remote, deadline(lookup.options.timeout), take);
+        step.end(&answered);
+        answered
+    }
+
+    fn wait_for_server(&self, remote: &RemoteGet, deadline: Option<Instant>, take: Deliver<'_>) -> Result<()> {
+        let mut reply = self.link.request_wait(remote.payload(self)?.into(), deadline);
+        if let Some(payload) = self.second_request(remote, &reply) {
+            reply = self.link.request_wait(payload?.into(), deadline);
         }
-        if inner.may_precede_commit(&remote, &reply) {
-            return inner.get_after_commit(&remote, deadline, take);
+        if self.may_precede_commit(remote, &reply) {
+            return self.get_after_commit(remote, deadline, take);
         }
-        inner.answer(&remote, reply, take)
+        self.answer(remote, reply, take)
     }
 
     /// The second request that some replies need. A released server answers a refresh of a process of its own node with

@@ -23,6 +23,7 @@ use super::page_writer::PageWriter;
 use crate::file_ban;
 use crate::gather::Slices;
 use crate::model::Nspace;
+use crate::recorder;
 use crate::segment::directory::files::{FileId, kind_of};
 use crate::segment::directory::limit::check_length;
 use crate::segment::directory::page::{Entry, PAGE_CAPACITY, PAGES_MAX, page_name, segment_name};
@@ -436,7 +437,10 @@ impl Drop for Publisher {
             remove(&self.inner, name, *id, UnlinkatFlags::NoRemoveDir);
         }
         remove(&self.outer, INNER_NAME, self.inner_id, UnlinkatFlags::RemoveDir);
-        remove(&self.tmpdir, &self.outer_name, self.outer_id, UnlinkatFlags::RemoveDir);
+        if !remove(&self.tmpdir, &self.outer_name, self.outer_id, UnlinkatFlags::RemoveDir) {
+            recorder::remove_files(self.outer.as_fd());
+            remove(&self.tmpdir, &self.outer_name, self.outer_id, UnlinkatFlags::RemoveDir);
+        }
     }
 }
 
@@ -504,15 +508,13 @@ fn make_directory(parent: &OwnedFd, name: &str, mode: u32) -> Result<(OwnedFd, F
     made
 }
 
-/// Removes a file or directory if its name still refers to the one that we made.
-fn remove(parent: &OwnedFd, name: &str, id: FileId, flags: UnlinkatFlags) {
+/// Removes a file or directory if its name still refers to the one that we made. Returns whether it did: nothing but a directory that is
+/// not empty depends on that.
+fn remove(parent: &OwnedFd, name: &str, id: FileId, flags: UnlinkatFlags) -> bool {
     file_ban::check();
     let name = OsStr::from_bytes(name.as_bytes());
     let is_ours = fstatat(parent, name, AtFlags::AT_SYMLINK_NOFOLLOW).is_ok_and(|stat| FileId::from(&stat) == id);
-    if is_ours {
-        // A failure is ignored: nothing depends on the removal.
-        let _ = unlinkat(parent, name, flags);
-    }
+    is_ours && unlinkat(parent, name, flags).is_ok()
 }
 
 /// The name of the directory's file system type, if it is a network file system.
