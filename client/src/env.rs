@@ -29,6 +29,9 @@ pub const URI_VARIABLES: [(&str, Module, &str); 5] = [
 /// around it, the address is another one than in [`URI_VARIABLES`].
 pub const SERVER_VARIABLE: &str = "PMIX_DSTORE_SERVER";
 
+/// Where the names of the recorder's variables differ from others, by their next letter.
+const RECORDER_PREFIX_LEN: usize = "PMIX_DSTORE_".len();
+
 /// A server's process name and address.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerUri {
@@ -111,9 +114,11 @@ impl Environment {
     pub fn from_process() -> Result<Environment> {
         // Two dozen searches through all variables would be a part of a rank's start that shows.
         let (mut text, mut ends) = (Vec::with_capacity(2048), Vec::with_capacity(32));
+        let mut may_record = false;
         environment::has(|variable| {
             text.extend_from_slice(variable);
             ends.push(text.len());
+            may_record |= matches!(variable.get(RECORDER_PREFIX_LEN), Some(b'R' | b'D'));
             false
         });
         let lookup = |name: &str| {
@@ -127,7 +132,7 @@ impl Environment {
                 is_it.then(|| OsString::from_vec(variable[name.len() + 1..].to_vec()))
             })
         };
-        Environment::from_lookup(lookup).inspect_err(|_| {
+        let env = Environment::without_recorder(lookup).inspect_err(|_| {
             let wrong = wrong_variable(lookup);
             log::write(
                 Level::Error,
@@ -135,7 +140,8 @@ impl Environment {
                 Writer::Library,
                 format_args!("{wrong}; a launcher sets it: start the program with one, or unset all PMIX_ variables"),
             );
-        })
+        })?;
+        Ok(if may_record { Environment { recorder: recorder_of(|name| std::env::var_os(name)), ..env } } else { env })
     }
 
     /// An environment in which `lookup` finds a variable by its name.
@@ -144,6 +150,10 @@ impl Environment {
     /// `ERR_BAD_PARAM` for an invalid namespace, rank or URI; `ERR_DATA_VALUE_NOT_FOUND` for a namespace without a
     /// rank.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Environment> {
+        Ok(Environment { recorder: recorder_of(&lookup), ..Environment::without_recorder(lookup)? })
+    }
+
+    fn without_recorder(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Environment> {
         let text = |name: &str| lookup(name).and_then(|value| value.into_string().ok());
         let nspace = match lookup("PMIX_NAMESPACE") {
             Some(name) => Some(Nspace::new(name.as_bytes()).map_err(|_| Status::ERR_BAD_PARAM)?),
@@ -184,10 +194,7 @@ impl Environment {
             secret: text("PMIX_DSTORE_SECRET"),
             launcher_rendezvous: text("PMIX_LAUNCHER_RNDZ_URI"),
             shared_memory: text("PMIX_DSTORE_SHM").is_none_or(|value| value != "0"),
-            recorder: Wanted {
-                file: text("PMIX_DSTORE_RECORD").is_some_and(|value| value == "1"),
-                dump_signal: text("PMIX_DSTORE_DUMP_SIGNAL"),
-            },
+            recorder: Wanted::default(),
         })
     }
 
@@ -240,6 +247,15 @@ fn wrong_variable(lookup: impl Fn(&str) -> Option<OsString>) -> String {
                 .map(|wrong| wrong + ", which is no address of a server")
         })
         .unwrap_or_else(|| "PMIX_NAMESPACE is set, and PMIX_RANK is not".to_owned())
+}
+
+/// What the recorder's variables say. Hardly any process has them, so that their names are not searched for in each start.
+#[cold]
+fn recorder_of(lookup: impl Fn(&str) -> Option<OsString>) -> Wanted {
+    Wanted {
+        file: lookup("PMIX_DSTORE_RECORD").is_some_and(|value| value == "1"),
+        dump_signal: lookup("PMIX_DSTORE_DUMP_SIGNAL").map(|value| value.to_string_lossy().into_owned()),
+    }
 }
 
 /// A rank as decimal digits.
@@ -360,8 +376,11 @@ mod tests {
             ("PMIX_DSTORE_SHM", "0"),
             ("PMIX_SECURITY_MODE", "munge,native"),
             ("PMIX_VERSION", "4.2.2"),
+            ("PMIX_DSTORE_RECORD", "1"),
+            ("PMIX_DSTORE_DUMP_SIGNAL", "12"),
         ])
         .unwrap();
+        assert_eq!(env.recorder, Wanted { file: true, dump_signal: Some("12".into()) });
         assert_eq!(env.buffer, BufferType::Described);
         assert!(!env.shared_memory);
         assert_eq!(env.security.unwrap(), ["munge", "native"]);

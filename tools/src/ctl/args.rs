@@ -74,6 +74,9 @@ pub enum Command {
         /// The server to ask
         #[command(flatten)]
         server: Server,
+        /// Ask no server: tell the last steps of the ranks whose recorders' files are in this directory of a namespace
+        #[arg(long, value_name = "DIRECTORY")]
+        directory: Option<PathBuf>,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -215,7 +218,7 @@ pub enum Command {
         /// List all values, and all their bytes
         #[arg(long, conflicts_with = "rows")]
         all: bool,
-        /// Segments, or directories of namespaces
+        /// Segments, directories of namespaces, or files with the steps of a rank
         #[arg(required = true, value_name = "FILE|DIRECTORY")]
         paths: Vec<PathBuf>,
     },

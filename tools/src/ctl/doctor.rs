@@ -1,10 +1,10 @@
 //! `pmixctl doctor`: what is wrong with the jobs of a server, or with finding one, and what to do.
 //!
 //! It looks from outside, at what the kernel tells of processes and files, and asks the server for its ranks. So it needs no help
-//! from ranks that hang.
+//! from ranks that hang. Of ranks that record their steps it tells the last ones, of those that have been killed, too.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::sys::statvfs::statvfs;
@@ -19,6 +19,7 @@ use super::connection::{self, Inspected};
 use super::jobs::has_ended;
 use super::process::Process;
 use super::servers;
+use super::steps::{self, LastSteps};
 use crate::value::escaped;
 use crate::waits::{self, Processes};
 
@@ -41,10 +42,12 @@ struct Finding {
 pub fn doctor(server: &Server, json: bool) -> Result<Printout, String> {
     let mut findings = of_files()?;
     let mut seen = String::new();
+    let mut last_steps = Vec::new();
     match connection::Connection::open(server) {
         Ok(connection) => {
             let host = connection.client().hostname();
             let inspected = connection.inspected();
+            let in_trouble = of_troubles(&inspected);
             let mut all = Vec::new();
             for name in connection.namespaces().unwrap_or_default() {
                 let procs = connection.processes(&name).unwrap_or_default();
@@ -53,6 +56,7 @@ pub fn doctor(server: &Server, json: bool) -> Result<Printout, String> {
                     |proc: &&ProcInfo| proc.hostname.as_ref().is_some_and(|name| name.to_bytes() == host.as_bytes());
                 let ranks: Vec<Rank> = procs.iter().filter(here).map(Rank::of).collect();
                 findings.extend(of_ranks(&name, &ranks));
+                last_steps.extend(in_trouble.get(&name).map_or_else(Vec::new, |wanted| of_steps(&name, &ranks, wanted)));
                 all.extend(procs);
             }
             findings.extend(of_waits(&inspected, &inspected.known(all)));
@@ -66,8 +70,41 @@ pub fn doctor(server: &Server, json: bool) -> Result<Printout, String> {
         }),
     }
     let is_good = findings.is_empty();
-    let text = if json { as_json(&findings) } else { seen + &as_text(&findings) };
+    let text = if json { as_json(&findings, &last_steps) } else { seen + &as_text(&findings) + &steps::as_text(&last_steps) };
     Ok(Printout { text, is_good })
+}
+
+/// Tells the last steps of ranks from the files that they have left in the directory of a namespace, whose server may be gone.
+pub fn of_left_directory(directory: &Path, json: bool) -> Result<Printout, String> {
+    let outer = steps::outer_of(directory);
+    let found = steps::of_job(&outer, None, None).map_err(|error| format!("{}: {error}", directory.display()))?;
+    if found.is_empty() {
+        let place = directory.display();
+        return Err(format!("{place}: no rank has recorded its steps here: PMIX_DSTORE_RECORD=1 in a job's environment does that"));
+    }
+    Ok(Printout::good(if json { as_json(&[], &found) } else { steps::as_text(&found) }))
+}
+
+/// The ranks of each job that wait, are waited for, or have been lost.
+fn of_troubles(inspected: &Inspected) -> BTreeMap<String, BTreeSet<u32>> {
+    let is_long = |age: Duration| age >= WAIT_MIN;
+    let collectives = inspected.collectives.iter().filter(|collective| is_long(collective.age));
+    let participants = collectives.flat_map(|collective| collective.absent.iter().chain(&collective.entered));
+    let gets = inspected.waits.iter().filter(|wait| is_long(wait.age)).flat_map(|wait| [&wait.asker, &wait.of]);
+    let lost = inspected.lost.iter().map(|lost| &lost.proc);
+    let mut jobs: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
+    for proc in participants.chain(gets).chain(lost) {
+        jobs.entry(proc.nspace.to_string()).or_default().insert(proc.rank.0);
+    }
+    jobs
+}
+
+/// The last steps of those ranks, if they record them. A rank that has ended is found by the directory of another one.
+fn of_steps(job: &str, ranks: &[Rank], wanted: &BTreeSet<u32>) -> Vec<LastSteps> {
+    let directory = ranks.iter().find_map(|rank| rank.process.as_ref()?.directory_from_here());
+    let found = directory.map(|directory| steps::of_job(&directory.join(".."), Some(job), Some(wanted)));
+    // Another user's directory tells nothing.
+    found.and_then(Result::ok).unwrap_or_default()
 }
 
 fn as_text(findings: &[Finding]) -> String {
@@ -77,9 +114,10 @@ fn as_text(findings: &[Finding]) -> String {
     findings.iter().map(|finding| format!("* {}\n  {}\n", escaped(&finding.what), finding.next)).collect()
 }
 
-fn as_json(findings: &[Finding]) -> String {
+fn as_json(findings: &[Finding], last_steps: &[LastSteps]) -> String {
     let one = |finding: &Finding| json!({ "code": finding.code, "what": finding.what, "next": finding.next });
-    format!("{:#}\n", json!({ "findings": findings.iter().map(one).collect::<Vec<_>>() }))
+    let findings: Vec<_> = findings.iter().map(one).collect();
+    format!("{:#}\n", json!({ "findings": findings, "steps": steps::as_json(last_steps) }))
 }
 
 /// Rendezvous files that lead to no server.

@@ -1,19 +1,21 @@
-//! `pmixctl inspect`: segments and directories of namespaces.
+//! `pmixctl inspect`: segments and directories of namespaces, and files of recorders.
 
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use pmix_dstore::segment::{InspectOptions, Report, inspect_directory, inspect_segment};
 
-use super::Printout;
+use super::{Printout, steps};
 
 /// Prints files and directories.
 pub fn inspect(paths: &[PathBuf], json: bool, options: &InspectOptions) -> Printout {
     let mut answer = Printout::good(String::new());
     for path in paths {
-        match report_of(path, options) {
-            Ok(report) => {
-                answer.is_good &= !is_damaged(&report);
-                answer.text += &if json { format!("{:#}\n", to_json(&report)) } else { report.to_text() };
+        match printed(path, json, options) {
+            Ok((text, is_good)) => {
+                answer.is_good &= is_good;
+                answer.text += &text;
             }
             Err(error) => {
                 super::complain(&format!("{}: {error}", path.display()));
@@ -24,18 +26,25 @@ pub fn inspect(paths: &[PathBuf], json: bool, options: &InspectOptions) -> Print
     answer
 }
 
-fn report_of(path: &Path, options: &InspectOptions) -> std::io::Result<Report> {
-    let kind = std::fs::metadata(path)?;
-    if kind.is_dir() {
+/// What a file or directory is, and whether it is whole.
+fn printed(path: &Path, json: bool, options: &InspectOptions) -> io::Result<(String, bool)> {
+    let kind = fs::metadata(path)?;
+    let report = if kind.is_dir() {
         // The outer directory of a namespace is accepted, too.
         let inner = path.join("s");
         let is_outer = !path.join("page-0").exists() && inner.join("page-0").exists();
-        inspect_directory(if is_outer { &inner } else { path }, options)
+        inspect_directory(if is_outer { &inner } else { path }, options)?
     } else if kind.is_file() {
-        Ok(inspect_segment(&std::fs::read(path)?, options))
+        let bytes = fs::read(path)?;
+        if steps::is_recorder(&bytes) {
+            return steps::of_file(&bytes, json).map_err(io::Error::other);
+        }
+        inspect_segment(&bytes, options)
     } else {
-        Err(std::io::Error::other("neither a file nor a directory"))
-    }
+        return Err(io::Error::other("neither a file nor a directory"));
+    };
+    let text = if json { format!("{:#}\n", to_json(&report)) } else { report.to_text() };
+    Ok((text, !is_damaged(&report)))
 }
 
 /// Whether a report contains corruption anywhere.

@@ -16,6 +16,7 @@ mod links;
 mod manual;
 mod process;
 mod servers;
+mod steps;
 mod table;
 mod top;
 mod trace;
@@ -60,7 +61,8 @@ fn answer(command: &Command) -> Result<Printout, String> {
         Command::Servers { json } => servers::servers(*json),
         Command::Top { server, interval, json } => top::top(server, *interval, *json),
         Command::Trace { server, nspace, rank, follow, json } => trace::trace(server, nspace, rank, *follow, *json),
-        Command::Doctor { server, json } => doctor::doctor(server, *json),
+        Command::Doctor { server, directory: None, json } => doctor::doctor(server, *json),
+        Command::Doctor { directory: Some(directory), json, .. } => doctor::of_left_directory(directory, *json),
         Command::Query { server, keys, qualifiers, json } => data::query(server, keys, qualifiers, *json),
         Command::Get { server, nspace, rank, key, wait, json } => {
             data::get(server, (nspace, rank, key.as_deref()), *wait, *json)

@@ -1,0 +1,87 @@
+/* A rank whose steps are recorded, and that may have a handler for SIGUSR2 of its own.
+ *
+ *   recorded [--handler] [--fork] [--between COMMAND]
+ *
+ * It commits, enters a fence, lets rank 0's shell run the command, and enters a second fence.
+ *
+ *   --handler   installs a handler for SIGUSR2 before PMIx_Init
+ *   --fork      a forked child looks up the key "in.child", which the library refuses
+ *
+ * Prints what SIGUSR2 leads to after PMIx_Init and after PMIx_Finalize, and how often the own handler was called.
+ */
+#include "common.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+static volatile sig_atomic_t handled;
+
+static void handle(int signal)
+{
+    (void) signal;
+    handled++;
+}
+
+static void must(const char *what, pmix_status_t status)
+{
+    if (status != PMIX_SUCCESS) {
+        say("%s: %s (%d)", what, PMIx_Error_string(status), status);
+        _exit(1);
+    }
+}
+
+static const char *disposition(void)
+{
+    struct sigaction present;
+    sigaction(SIGUSR2, NULL, &present);
+    if (present.sa_handler == handle) {
+        return "the program";
+    }
+    return present.sa_handler == SIG_DFL ? "nobody" : "the library";
+}
+
+static void look_up_in_child(void)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        pmix_pdata_t data;
+        memset(&data, 0, sizeof(data));
+        strcpy(data.key, "in.child");
+        _exit(PMIx_Lookup(&data, 1, NULL, 0) == PMIX_ERR_UNREACH ? 0 : 1);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    say("child: %d", status);
+}
+
+int main(int argc, char **argv)
+{
+    bool forks = false;
+    const char *between = NULL;
+    for (int at = 1; at < argc; at++) {
+        if (strcmp(argv[at], "--handler") == 0) {
+            signal(SIGUSR2, handle);
+        } else if (strcmp(argv[at], "--fork") == 0) {
+            forks = true;
+        } else if (strcmp(argv[at], "--between") == 0 && at + 1 < argc) {
+            between = argv[++at];
+        }
+    }
+    pmix_proc_t me;
+    must("PMIx_Init", PMIx_Init(&me, NULL, 0));
+    say("rank %u: SIGUSR2 leads to %s", me.rank, disposition());
+    pmix_value_t value = value_string("value");
+    must("PMIx_Put", PMIx_Put(PMIX_GLOBAL, "a.key", &value));
+    must("PMIx_Commit", PMIx_Commit());
+    must("PMIx_Fence", PMIx_Fence(NULL, 0, NULL, 0));
+    if (forks) {
+        look_up_in_child();
+    }
+    if (between != NULL && me.rank == 0 && system(between) != 0) {
+        say("the command failed");
+    }
+    must("PMIx_Fence", PMIx_Fence(NULL, 0, NULL, 0));
+    must("PMIx_Finalize", PMIx_Finalize(NULL, 0));
+    say("rank %u: finalized: SIGUSR2 leads to %s, handled %d", me.rank, disposition(), (int) handled);
+    return 0;
+}
