@@ -127,12 +127,16 @@ impl Environment {
             }
             let mut start = 0;
             ends.iter().find_map(|end| {
-                let variable = &text[std::mem::replace(&mut start, *end)..*end];
-                let is_it = variable.get(name.len()) == Some(&b'=') && variable.starts_with(name.as_bytes());
-                is_it.then(|| OsString::from_vec(variable[name.len() + 1..].to_vec()))
+                let variable = std::mem::replace(&mut start, *end)..*end;
+                // Names of nearly all variables have another length.
+                if text.get(variable.start + name.len()) != Some(&b'=') {
+                    return None;
+                }
+                let value = text[variable].strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+                Some(OsString::from_vec(value.to_vec()))
             })
         };
-        let env = Environment::without_recorder(lookup).inspect_err(|_| {
+        let mut env = Environment::without_recorder(lookup).inspect_err(|_| {
             let wrong = wrong_variable(lookup);
             log::write(
                 Level::Error,
@@ -141,7 +145,10 @@ impl Environment {
                 format_args!("{wrong}; a launcher sets it: start the program with one, or unset all PMIX_ variables"),
             );
         })?;
-        Ok(if may_record { Environment { recorder: recorder_of(|name| std::env::var_os(name)), ..env } } else { env })
+        if may_record {
+            env.recorder = recorder_of(|name| std::env::var_os(name));
+        }
+        Ok(env)
     }
 
     /// An environment in which `lookup` finds a variable by its name.
@@ -150,7 +157,8 @@ impl Environment {
     /// `ERR_BAD_PARAM` for an invalid namespace, rank or URI; `ERR_DATA_VALUE_NOT_FOUND` for a namespace without a
     /// rank.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Environment> {
-        Ok(Environment { recorder: recorder_of(&lookup), ..Environment::without_recorder(lookup)? })
+        let recorder = recorder_of(&lookup);
+        Ok(Environment { recorder, ..Environment::without_recorder(lookup)? })
     }
 
     fn without_recorder(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Environment> {

@@ -2,12 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::fd::AsFd;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use pmix_dstore::codec::{self, BufferType, Dialect, Module, Packer};
 use pmix_dstore::compression;
 use pmix_dstore::maps;
 use pmix_dstore::model::{Bytes, Info, Key, Kval, Nspace, Proc, Rank, Status, Value, keys};
+use pmix_dstore::recorder::{Note, Ring, Step};
 use pmix_fuzz::message::{Form, Message, messages};
 use pmix_fuzz::samples;
 use pmix_fuzz::{DIALECTS, checked_in, input, selector, vectors};
@@ -36,6 +39,7 @@ fn main() -> std::io::Result<()> {
     of_long_values(&mut seeds);
     of_engine(&mut seeds);
     of_published(&mut seeds)?;
+    of_recorder(&mut seeds)?;
     for (target, mut inputs) in seeds {
         inputs.retain(|input| input.len() <= LEN_MAX);
         let directory = Path::new(&corpus).join(target);
@@ -46,6 +50,26 @@ fn main() -> std::io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The file of a recorder with steps of each phase.
+fn of_recorder(seeds: &mut Seeds) -> std::io::Result<()> {
+    let outer = std::env::temp_dir().join(format!("pmix-fuzz-seeds-{}", std::process::id()));
+    let inner = outer.join("s");
+    fs::DirBuilder::new().mode(0o700).create(&outer)?;
+    fs::create_dir(&inner)?;
+    let me = Proc::new(Nspace::new("job").expect("a name"), Rank(0));
+    let ring = Ring::create(fs::File::open(&inner)?.as_fd(), &me)?;
+    let note = Note::new(Step::Fence, 0, b"job job");
+    let begun = ring.begin(note);
+    ring.end(begun, note, Status::ERR_TIMEOUT);
+    ring.happen(Note::new(Step::Event, 1, b"job"), Status::ERR_PROC_ABORTED);
+    ring.begin(Note::new(Step::Get, 1, b"key"));
+    let file = fs::read(outer.join("steps-0"))?;
+    for mended in [0, 1] {
+        add(seeds, "recorder", &[mended], &file);
+    }
+    fs::remove_dir_all(outer)
 }
 
 fn add(seeds: &mut Seeds, target: &'static str, head: &[u8], bytes: &[u8]) {

@@ -17,7 +17,7 @@ mod ring;
 
 pub use files::{Found, NAMES_MAX, files_in, open_file, rank_of, remove_files};
 pub use history::{FileError, History, Past};
-pub use record::{FILE_LEN, MAGIC, Note, Phase, RECORD_COUNT, Record, Step};
+pub use record::{FILE_LEN, MAGIC, Note, Phase, RECORD_COUNT, Record, Seconds, Step};
 pub use ring::Ring;
 
 #[cfg(test)]

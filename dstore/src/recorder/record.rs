@@ -191,6 +191,11 @@ impl Record {
         })
     }
 
+    /// The step in words, without times and outcome.
+    pub fn details(&self) -> impl fmt::Display {
+        Details(&self.note)
+    }
+
     /// The record in words at the time `now`. It allocates nothing: a signal handler calls it, too.
     pub fn in_words(&self, now: Duration) -> impl fmt::Display {
         InWords { record: *self, now }
@@ -238,6 +243,7 @@ impl fmt::Display for Details<'_> {
         let (note, text) = (self.0, Text(self.0));
         f.write_str(note.step.name())?;
         match (note.step, note.number) {
+            (Step::Commit, 1) => f.write_str(" of 1 value"),
             (Step::Commit, number) => write!(f, " of {number} values"),
             (Step::Get, number) => write!(f, " of {text} of rank {}", Rank(number)),
             (Step::Event, number) => write!(f, " from {text}:{}", Rank(number)),
@@ -274,7 +280,7 @@ pub(super) fn printable(byte: u8) -> char {
 }
 
 /// A time in a unit that fits. Without floating point: a signal handler formats it.
-struct Seconds(Duration);
+pub struct Seconds(pub Duration);
 
 impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use pmix_dstore::recorder::{self, FileError, History, Past, Phase, Record};
+use pmix_dstore::model::Status;
+use pmix_dstore::recorder::{self, FileError, History, Past, Phase, Record, Seconds};
 use serde_json::{Value, json};
 
 use super::table::Table;
@@ -112,18 +113,27 @@ pub fn of_file(bytes: &[u8], as_json: bool) -> Result<(String, bool), FileError>
 fn file_text(history: &History) -> String {
     let History { nspace, rank, pid, records, damaged, .. } = history;
     let mut text = format!("steps of rank {rank} of {nspace}, process {pid}, oldest first\n\n");
-    let mut table = Table::new(&[">AGO", "STEP"]);
+    let mut table = Table::new(&[">AGO", "STEP", ">TOOK", "STATUS"]);
     let (past, now) = (history.past(), now());
     let is_open = |record: &Record| past.open.iter().any(|open| open.serial == record.serial);
     for record in records.iter().filter(|record| record.phase != Phase::Begun || is_open(record)) {
-        let ago = now.saturating_sub(record.time);
-        table.row([format!("{:.1} s", ago.as_secs_f64()), record.in_words(now).to_string()]);
+        let ago = Seconds(now.saturating_sub(record.time)).to_string();
+        let (took, status) = match record.phase {
+            Phase::Begun => ("waits".to_owned(), String::new()),
+            Phase::Ended => (Seconds(record.took).to_string(), status(record.status)),
+            Phase::Happened => (String::new(), status(record.status)),
+        };
+        table.row([ago, record.details().to_string(), took, status]);
     }
     text += &table.text();
     if *damaged > 0 {
         text += &format!("\n{damaged} records are damaged\n");
     }
     text
+}
+
+fn status(status: Status) -> String {
+    status.name().map_or_else(|| status.0.to_string(), str::to_owned)
 }
 
 fn file_json(history: &History) -> Value {
