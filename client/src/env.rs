@@ -12,7 +12,7 @@ use pmix_dstore::log::{self, Level, Target, Writer};
 use pmix_dstore::model::{Nspace, Proc, Rank, Result, Status};
 use pmix_dstore::segment::FileId;
 
-use crate::recorder::Wanted;
+use crate::recorder::RecorderSettings;
 
 /// The variables with the server's address, in the order in which clients try them. Each implies an encoder, and a server release for
 /// when `PMIX_VERSION` is missing. There is one for each supported encoder, without those that would promise more than the announced
@@ -103,7 +103,7 @@ pub struct Environment {
     /// Whether segments may be mapped: `PMIX_DSTORE_SHM` is not `0`.
     pub shared_memory: bool,
     /// Whether the steps of the process are recorded: `PMIX_DSTORE_RECORD=1`, `PMIX_DSTORE_DUMP_SIGNAL`.
-    pub recorder: Wanted,
+    pub recorder: RecorderSettings,
 }
 
 impl Environment {
@@ -202,7 +202,7 @@ impl Environment {
             secret: text("PMIX_DSTORE_SECRET"),
             launcher_rendezvous: text("PMIX_LAUNCHER_RNDZ_URI"),
             shared_memory: text("PMIX_DSTORE_SHM").is_none_or(|value| value != "0"),
-            recorder: Wanted::default(),
+            recorder: RecorderSettings::default(),
         })
     }
 
@@ -259,8 +259,8 @@ fn wrong_variable(lookup: impl Fn(&str) -> Option<OsString>) -> String {
 
 /// What the recorder's variables say. Hardly any process has them, so that their names are not searched for in each start.
 #[cold]
-fn recorder_of(lookup: impl Fn(&str) -> Option<OsString>) -> Wanted {
-    Wanted {
+fn recorder_of(lookup: impl Fn(&str) -> Option<OsString>) -> RecorderSettings {
+    RecorderSettings {
         file: lookup("PMIX_DSTORE_RECORD").is_some_and(|value| value == "1"),
         dump_signal: lookup("PMIX_DSTORE_DUMP_SIGNAL").map(|value| value.to_string_lossy().into_owned()),
     }
@@ -388,7 +388,7 @@ mod tests {
             ("PMIX_DSTORE_DUMP_SIGNAL", "12"),
         ])
         .unwrap();
-        assert_eq!(env.recorder, Wanted { file: true, dump_signal: Some("12".into()) });
+        assert_eq!(env.recorder, RecorderSettings { file: true, dump_signal: Some("12".into()) });
         assert_eq!(env.buffer, BufferType::Described);
         assert!(!env.shared_memory);
         assert_eq!(env.security.unwrap(), ["munge", "native"]);

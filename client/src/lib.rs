@@ -77,4 +77,4 @@ pub use get::{Directive, GetFlags, GetOptions, GetRequest, NspaceRef, Receiver};
 pub use link::{FirstCommit, Link, ReplyFn, Task};
 pub use operation::{Done, Operation};
 pub use patience::timer_slack;
-pub use recorder::Wanted;
+pub use recorder::RecorderSettings;

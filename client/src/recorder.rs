@@ -24,7 +24,7 @@ fn ring() -> Option<&'static Ring> {
 
 /// What a user has asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct RecorderSettings {
     /// `PMIX_DSTORE_RECORD=1`.
     pub file: bool,
     /// `PMIX_DSTORE_DUMP_SIGNAL`.
@@ -32,21 +32,22 @@ pub struct Wanted {
 }
 
 /// Begins to record, if the user asks for it. `directory` is the namespace's.
-pub(crate) fn start(wanted: &Wanted, directory: Option<&Directory>, me: &Proc) {
-    if wanted.file || wanted.dump_signal.is_some() {
-        begin_recording(wanted, directory, me);
+pub(crate) fn start(settings: &RecorderSettings, directory: Option<&Directory>, me: &Proc) {
+    if settings.file || settings.dump_signal.is_some() {
+        begin_recording(settings, directory, me);
     }
 }
 
 #[cold]
-fn begin_recording(wanted: &Wanted, directory: Option<&Directory>, me: &Proc) {
+fn begin_recording(settings: &RecorderSettings, directory: Option<&Directory>, me: &Proc) {
     if RING.get().is_none() {
         let made = directory.map(|directory| Ring::create(directory.as_fd(), me));
         let ring = match made {
             Some(Ok(ring)) => Ok(ring),
             no_file => {
                 let why = no_file.and_then(std::result::Result::err);
-                let why = why.map_or_else(|| "the server has no directory for this process".into(), |why| why.to_string());
+                let why =
+                    why.map_or_else(|| "the server has no directory for this process".into(), |why| why.to_string());
                 let line = format_args!("the steps of this process are recorded in its memory alone: {why}");
                 log::write(Level::Info, Target::Client, Writer::Client(me), line);
                 Ring::in_memory(me)
@@ -56,10 +57,15 @@ fn begin_recording(wanted: &Wanted, directory: Option<&Directory>, me: &Proc) {
         let Ok(ring) = ring else { return };
         let _ = RING.set(ring);
     }
-    if let Some(text) = &wanted.dump_signal
+    if let Some(text) = &settings.dump_signal
         && let Err(why) = dump::install(text)
     {
-        log::write(Level::Warn, Target::Client, Writer::Client(me), format_args!("{}={text} is ignored: {why}", dump::VARIABLE));
+        log::write(
+            Level::Warn,
+            Target::Client,
+            Writer::Client(me),
+            format_args!("{}={text} is ignored: {why}", dump::VARIABLE),
+        );
     }
 }
 

@@ -1,7 +1,10 @@
 //! The flight recorder: the file of a rank that hangs, was killed or has forked; its contents at a signal; what lies in its place.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
 use nix::unistd::geteuid;
-use pmix_tests::{Ended, Library, Traces, beside_job, left_out, pmixrun, program};
+use pmix_tests::{Ended, Library, Run, Traces, beside_job, left_out, pmixrun, program};
 
 /// Shell functions: `pmixctl`; `pid R`, the process of a rank; `outer`, the directory with the ranks' files; `until_step R TEXT`, which waits
 /// until the file of a rank has a text.
@@ -44,7 +47,8 @@ fn a_rank_that_hangs_tells_its_steps_by_its_file() {
     let ended = beside(RECORD, "", look);
     assert_eq!(ended.count("mode 600 size 8192"), 2, "{ended}");
     assert_contains(&ended, &["steps of rank 1 of pmixrun-", "  PMIx_Init  ", "  PMIx_Commit of 1 value  ", "job: 0"]);
-    let open = ended.stdout.lines().filter(|line| line.contains("PMIx_Fence of job pmixrun-") && line.contains("  waits  "));
+    let open =
+        ended.stdout.lines().filter(|line| line.contains("PMIx_Fence of job pmixrun-") && line.contains("  waits  "));
     assert_eq!(open.count(), 1, "{ended}");
     // Init, commit and fence with their ends, and the fence that waits.
     assert!(ended.stdout.lines().any(|line| line == "7"), "{ended}");
@@ -74,7 +78,8 @@ fn doctor_tells_the_last_steps_of_a_killed_rank_and_of_a_directory_that_was_left
     let of_rank_1 = format!("(process {pid}): in PMIx_Fence of job pmixrun-");
     let told: Vec<_> = ended.stdout.lines().filter(|line| line.contains(&of_rank_1)).collect();
     assert_eq!(told.len(), 3, "{ended}");
-    let is_whole = |line: &&str| line.starts_with("  rank 1 of pmixrun-") && line.contains("; before: PMIx_Fence of job ");
+    let is_whole =
+        |line: &&str| line.starts_with("  rank 1 of pmixrun-") && line.contains("; before: PMIx_Fence of job ");
     assert!(told.iter().all(is_whole), "{ended}");
     assert_contains(&ended, &["last steps:\n", "\"in PMIx_Fence of job pmixrun-"]);
     let (_, left) = ended.stdout.split_once("left:\n").expect("the directory");
@@ -90,7 +95,10 @@ fn files_in_the_place_of_a_ranks_file_harm_neither_doctor_nor_the_server() {
                 seq 1000 11000 | sed \"s|^|$O/steps-|\" | xargs touch; pmixctl doctor --pid $P >/dev/null; pmixctl doctor --directory $O | tail -1;";
     // That nothing is left of the job's directories is asserted, too.
     let ended = beside(RECORD, "", &format!("{put} {look}"));
-    assert_contains(&ended, &["rank 2 of : ", "rank 3 of : not a regular file", "rank 4 of : its length is not that of"]);
+    assert_contains(
+        &ended,
+        &["rank 2 of : ", "rank 3 of : not a regular file", "rank 4 of : its length is not that of"],
+    );
     assert_contains(&ended, &["rank 5 of : not a file with the steps", "1 records are damaged", "torn: 1", "job: 0"]);
     assert_contains(&ended, &["rank 7 of : a file with the steps of a process, whose header is damaged"]);
     assert_contains(&ended, &["and of at least 1016 more ranks"]);
@@ -107,10 +115,19 @@ fn a_forked_child_writes_nothing_into_its_parents_file() {
 #[test]
 fn a_signal_shows_the_steps_of_a_rank_that_hangs() {
     let settings = "PMIX_DSTORE_DUMP_SIGNAL=12";
-    let ended = beside(settings, "", "until_step 1 waits; kill -USR2 $(pid 1); sleep 0.1; kill -USR2 $(pid 1); kill -USR2 $(pid 0);");
-    let pid_lines = |text: &str| ended.stderr.lines().filter(|line| line.starts_with("pmix-dstore[") && line.contains(text)).count();
+    let ended = beside(
+        settings,
+        "",
+        "until_step 1 waits; kill -USR2 $(pid 1); sleep 0.1; kill -USR2 $(pid 1); kill -USR2 $(pid 0);",
+    );
+    let pid_lines = |text: &str| {
+        ended.stderr.lines().filter(|line| line.starts_with("pmix-dstore[") && line.contains(text)).count()
+    };
     assert!(pid_lines("]: signal 12, the last steps:") >= 2, "{ended}");
-    assert!(pid_lines("]: PMIx_Commit of 1 value, ") >= 2 && pid_lines("]: in PMIx_Fence of job pmixrun-") >= 1, "{ended}");
+    assert!(
+        pid_lines("]: PMIx_Commit of 1 value, ") >= 2 && pid_lines("]: in PMIx_Fence of job pmixrun-") >= 1,
+        "{ended}"
+    );
     assert_eq!(ended.count("SIGUSR2 leads to the library"), 2, "{ended}");
     assert_eq!(ended.count("finalized: SIGUSR2 leads to nobody, handled 0"), 2, "{ended}");
     assert_contains(&ended, &["job: 0"]);
@@ -140,6 +157,27 @@ fn a_signal_that_cannot_have_a_handler_is_refused_and_recording_goes_on() {
         assert_eq!(ended.stderr.matches(&warned).count(), 2, "{ended}");
         assert_eq!(ended.count("SIGUSR2 leads to nobody"), 4, "{ended}");
     }
+}
+
+#[test]
+fn a_rank_of_another_user_than_the_servers_has_a_file_of_its_own() {
+    const USER: u32 = 20_001;
+    if !geteuid().is_root() {
+        return left_out("root", "only root can be another user");
+    }
+    // Other users must be able to reach it.
+    let place = tempfile::tempdir().unwrap();
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o711)).unwrap();
+    let look = "D=$(dirname $PMIX_DSTORE_SEGMENTS); stat -c 'segments: %a %u' $D/s; stat -c 'steps: %a %u' $D/steps-0";
+    let ended = Run::new(program("host"), Library::ours())
+        .env("TMPDIR", place.path())
+        .args(&format!("-n 1 --owner {USER} setpriv --reuid {USER} --regid {USER} --clear-groups env {RECORD}"))
+        .arg(program("recorded"))
+        .arg("--between")
+        .arg(look)
+        .succeed();
+    assert_contains(&ended, &["segments: 755 0\n", &format!("steps: 600 {USER}\n")]);
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0, "{ended}");
 }
 
 #[test]

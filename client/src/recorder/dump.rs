@@ -4,7 +4,6 @@
 
 use std::fmt::{self, Write};
 
-
 use nix::errno::Errno;
 use nix::libc::{self, c_int};
 

@@ -90,12 +90,10 @@ fn ranks_in(directory: BorrowedFd<'_>) -> Result<(Vec<u32>, bool), Errno> {
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let mut entries = Dir::openat(directory, ".", flags, Mode::empty())?;
     let mut ranks = Vec::new();
-    let mut seen = 0;
-    for entry in entries.iter() {
+    for (seen, entry) in entries.iter().enumerate() {
         if seen == NAMES_MAX {
             return Ok((ranks, true));
         }
-        seen += 1;
         ranks.extend(rank_of(entry?.file_name().to_bytes()));
     }
     Ok((ranks, false))

@@ -346,12 +346,7 @@ impl Header {
         }
         let mut text = [0; TEXT_WORDS];
         text.copy_from_slice(&words[5..15]);
-        Some(Header {
-            pid: words[2] as u32,
-            rank: (words[2] >> 32) as u32,
-            time: Duration::from_nanos(words[3]),
-            text,
-        })
+        Some(Header { pid: words[2] as u32, rank: (words[2] >> 32) as u32, time: Duration::from_nanos(words[3]), text })
     }
 
     /// The beginning of the namespace's name; bytes that are not printable are `?`.

@@ -145,9 +145,8 @@ impl Ring {
         let all = || (next.saturating_sub(RECORD_COUNT as u64).max(1)..next).filter_map(|serial| self.read(serial));
         let now = now();
         all().filter(|record| record.phase != Phase::Begun).for_each(|record| say(&record.in_words(now)));
-        let has_ended = |begun: &Record| {
-            all().any(|record| record.phase == Phase::Ended && record.begun == begun.serial as u32)
-        };
+        let has_ended =
+            |begun: &Record| all().any(|record| record.phase == Phase::Ended && record.begun == begun.serial as u32);
         let open = all().filter(|record| record.phase == Phase::Begun && !has_ended(record));
         open.for_each(|record| say(&record.in_words(now)));
     }

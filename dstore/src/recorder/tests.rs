@@ -49,7 +49,10 @@ fn steps_are_read_as_they_were_recorded() {
     let past = history.past();
     let open: Vec<_> = past.open.into_iter().map(words).collect();
     let key = "k".repeat(TEXT_LEN);
-    assert_eq!(open, ["in PMIx_Fence of a?b? since 4.0 s".into(), format!("in PMIx_Get of {key} of rank 1 since 4.0 s")]);
+    assert_eq!(
+        open,
+        ["in PMIx_Fence of a?b? since 4.0 s".into(), format!("in PMIx_Get of {key} of rank 1 since 4.0 s")]
+    );
     let over: Vec<_> = past.over.into_iter().map(words).collect();
     assert_eq!(over[0], "event from job:2: PMIX_ERR_PROC_ABORTED, 4.0 s ago");
     assert!(over[1].starts_with("PMIx_Commit of 8 values, 4.0 s ago, took "), "{}", over[1]);
@@ -135,7 +138,7 @@ fn hostile(outer: &Path) {
     nix::unistd::mkfifo(&outer.join("steps-2"), nix::sys::stat::Mode::S_IRWXU).unwrap();
     fs::File::create(outer.join("steps-4")).unwrap().set_len(1 << 40).unwrap();
     fs::write(outer.join("steps-5"), vec![0xff; FILE_LEN]).unwrap();
-    fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0).open(outer.join("steps-6")).unwrap();
+    fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o000).open(outer.join("steps-6")).unwrap();
 }
 
 #[test]

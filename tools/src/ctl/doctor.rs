@@ -56,7 +56,8 @@ pub fn doctor(server: &Server, json: bool) -> Result<Printout, String> {
                     |proc: &&ProcInfo| proc.hostname.as_ref().is_some_and(|name| name.to_bytes() == host.as_bytes());
                 let ranks: Vec<Rank> = procs.iter().filter(here).map(Rank::of).collect();
                 findings.extend(of_ranks(&name, &ranks));
-                last_steps.extend(in_trouble.get(&name).map_or_else(Vec::new, |wanted| of_steps(&name, &ranks, wanted)));
+                last_steps
+                    .extend(in_trouble.get(&name).map_or_else(Vec::new, |wanted| of_steps(&name, &ranks, wanted)));
                 all.extend(procs);
             }
             findings.extend(of_waits(&inspected, &inspected.known(all)));
@@ -70,7 +71,8 @@ pub fn doctor(server: &Server, json: bool) -> Result<Printout, String> {
         }),
     }
     let is_good = findings.is_empty();
-    let text = if json { as_json(&findings, &last_steps) } else { seen + &as_text(&findings) + &steps::as_text(&last_steps) };
+    let text =
+        if json { as_json(&findings, &last_steps) } else { seen + &as_text(&findings) + &steps::as_text(&last_steps) };
     Ok(Printout { text, is_good })
 }
 
@@ -80,7 +82,9 @@ pub fn of_left_directory(directory: &Path, json: bool) -> Result<Printout, Strin
     let found = steps::of_job(&outer, None, None).map_err(|error| format!("{}: {error}", directory.display()))?;
     if found.is_empty() {
         let place = directory.display();
-        return Err(format!("{place}: no rank has recorded its steps here: PMIX_DSTORE_RECORD=1 in a job's environment does that"));
+        return Err(format!(
+            "{place}: no rank has recorded its steps here: PMIX_DSTORE_RECORD=1 in a job's environment does that"
+        ));
     }
     Ok(Printout::good(if json { as_json(&[], &found) } else { steps::as_text(&found) }))
 }

@@ -79,7 +79,8 @@ pub fn as_text(all: &[LastSteps]) -> String {
         text.insert_str(0, "last steps:\n");
     }
     if all.len() > RANKS_MAX {
-        text += &format!("  and of at least {} more ranks: pmixctl inspect prints their files\n", all.len() - RANKS_MAX);
+        text +=
+            &format!("  and of at least {} more ranks: pmixctl inspect prints their files\n", all.len() - RANKS_MAX);
     }
     text
 }

@@ -129,8 +129,7 @@ fn find_program(program: &OsStr, wdir: Option<&Path>) -> Result<PathBuf, String>
 }
 
 /// What users set for the library in ranks: the names without `PMIX_DSTORE_`.
-const SETTINGS: [&[u8]; 8] =
-    [b"SHM", b"LOG", b"LOG_FILE", b"TRACE", b"STATS", b"SUMMARY", b"RECORD", b"DUMP_SIGNAL"];
+const SETTINGS: [&[u8]; 8] = [b"SHM", b"LOG", b"LOG_FILE", b"TRACE", b"STATS", b"SUMMARY", b"RECORD", b"DUMP_SIGNAL"];
 
 /// Whether a variable belongs to the PMIx server of an outer launcher. A client would use it, so ranks do not get it.
 /// Ranks do get the variables with which users configure the library.
@@ -338,8 +337,15 @@ mod tests {
         {
             assert!(is_foreign(OsStr::new(name)), "{name}");
         }
-        for name in ["PMIX_MCA_gds", "PMIX_DSTORE_SHM", "PMIX_DSTORE_LOG", "PMIX_DSTORE_TRACE", "PMIX_DSTORE_RECORD", "OMPI_MCA_btl", "PATH"]
-        {
+        for name in [
+            "PMIX_MCA_gds",
+            "PMIX_DSTORE_SHM",
+            "PMIX_DSTORE_LOG",
+            "PMIX_DSTORE_TRACE",
+            "PMIX_DSTORE_RECORD",
+            "OMPI_MCA_btl",
+            "PATH",
+        ] {
             assert!(!is_foreign(OsStr::new(name)), "{name}");
         }
     }
