@@ -169,13 +169,14 @@ fn a_rank_of_another_user_than_the_servers_has_a_file_of_its_own() {
     let place = tempfile::tempdir().unwrap();
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o711)).unwrap();
     let look = "D=$(dirname $PMIX_DSTORE_SEGMENTS); stat -c 'segments: %a %u' $D/s; stat -c 'steps: %a %u' $D/steps-0";
-    let ended = Run::new(program("host"), Library::ours())
-        .env("TMPDIR", place.path())
-        .args(&format!("-n 1 --owner {USER} setpriv --reuid {USER} --regid {USER} --clear-groups env {RECORD}"))
-        .arg(program("recorded"))
-        .arg("--between")
-        .arg(look)
-        .succeed();
+    // The host's own directories are root's: the rank opens them before it becomes the user's.
+    let start = format!(
+        "D=$(dirname $PMIX_DSTORE_SEGMENTS); H=$(dirname $D); chmod 711 $H $(dirname $H); \
+         exec setpriv --reuid {USER} --regid {USER} --clear-groups env {RECORD} {} --between \"$0\"",
+        program("recorded").display()
+    );
+    let run = Run::new(program("host"), Library::ours()).env("TMPDIR", place.path());
+    let ended = run.args(&format!("-n 1 --owner {USER} sh -c")).arg(start).arg(look).succeed();
     assert_contains(&ended, &["segments: 755 0\n", &format!("steps: 600 {USER}\n")]);
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0, "{ended}");
 }
