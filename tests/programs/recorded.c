@@ -5,7 +5,7 @@
  * It commits, enters a fence, lets rank 0's shell run the command, and enters a second fence.
  *
  *   --handler   installs a handler for SIGUSR2 before PMIx_Init
- *   --fork      a forked child looks up the key "in.child", which the library refuses
+ *   --fork      a forked child commits two values, which the library refuses
  *
  * Prints what SIGUSR2 leads to after PMIx_Init and after PMIx_Finalize, and how often the own handler was called.
  */
@@ -40,14 +40,14 @@ static const char *disposition(void)
     return present.sa_handler == SIG_DFL ? "nobody" : "the library";
 }
 
-static void look_up_in_child(void)
+static void commit_in_child(void)
 {
     pid_t child = fork();
     if (child == 0) {
-        pmix_pdata_t data;
-        memset(&data, 0, sizeof(data));
-        strcpy(data.key, "in.child");
-        _exit(PMIx_Lookup(&data, 1, NULL, 0) == PMIX_ERR_UNREACH ? 0 : 1);
+        pmix_value_t value = value_string("of the child");
+        PMIx_Put(PMIX_GLOBAL, "one.key", &value);
+        PMIx_Put(PMIX_GLOBAL, "other.key", &value);
+        _exit(PMIx_Commit() == PMIX_SUCCESS);
     }
     int status = 1;
     waitpid(child, &status, 0);
@@ -75,7 +75,7 @@ int main(int argc, char **argv)
     must("PMIx_Commit", PMIx_Commit());
     must("PMIx_Fence", PMIx_Fence(NULL, 0, NULL, 0));
     if (forks) {
-        look_up_in_child();
+        commit_in_child();
     }
     if (between != NULL && me.rank == 0 && system(between) != 0) {
         say("the command failed");

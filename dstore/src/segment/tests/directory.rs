@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use super::random::Random;
 use super::round_trip::{assert_same, build_modex};
 use crate::job::JobData;
-use crate::model::{Key, KeyRef, Nspace, Rank, Value, keys};
+use crate::model::{Key, KeyRef, Nspace, Proc, Rank, Status, Value, keys};
 use crate::modex::ModexData;
 use crate::realm_resolution::{JobLookup, Realm};
+use crate::recorder;
 use crate::segment::directory::page::PAGE_CAPACITY;
 use crate::segment::{
     AttachError, Directory, FastValue, FileId, InspectOptions, NamespaceView, PublishError, Publisher, SegmentKind,
@@ -538,4 +539,23 @@ fn a_page_that_was_cut_is_an_error_and_no_signal() {
     assert_eq!(std::fs::read_dir(publisher.directory()).unwrap().count(), before, "the segment is removed");
     drop(publisher);
     assert_eq!(std::fs::read_dir(tmp.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn what_ranks_have_recorded_is_removed_with_the_directory() {
+    let tmp = tmpdir();
+    let publisher = create(tmp.path());
+    let outer = publisher.directory().parent().expect("the outer directory").to_owned();
+    for rank in 0..3 {
+        let me = Proc::new(nspace(), Rank(rank));
+        let ring = recorder::Ring::create(publisher.dir_fd(), &me).expect("a file");
+        ring.happen(recorder::Note::new(recorder::Step::Lost, 0, &[]), Status::SUCCESS);
+    }
+    let other = tmp.path().join("other");
+    std::fs::write(&other, "kept").unwrap();
+    std::os::unix::fs::symlink(&other, outer.join("steps-3")).unwrap();
+    assert_eq!(recorder::files_in(&outer, |_| true).unwrap().files.len(), 4);
+    publisher.retire();
+    assert!(!outer.exists());
+    assert!(other.exists());
 }
