@@ -167,24 +167,30 @@ fn threads_that_record_at_a_time_leave_whole_records() {
     let (outer, inner) = directories();
     let ring = Ring::create(inner.as_fd(), &me(0)).unwrap();
     let path = outer.path().join("steps-0");
+    let is_over = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
-        for thread in 0..4_u32 {
+        let threads = [b'a', b'b', b'c', b'd'].map(|letter| {
             let ring = &ring;
             scope.spawn(move || {
-                for number in 0..2000 {
-                    let note = Note::new(Step::Get, number, &thread.to_ne_bytes().map(|byte| byte + b'a'));
+                for _ in 0..20_000 {
+                    let note = Note::new(Step::Get, letter.into(), &[letter; TEXT_LEN]);
                     let begun = ring.begin(note);
                     ring.end(begun, note, Status::SUCCESS);
                 }
-            });
-        }
-        for _ in 0..200 {
-            // The reader sees whole records only: each has the text of one thread.
-            for record in history(&path).records {
-                let text: Vec<u8> = record.note.text().collect();
-                assert!(text.len() == 4 && text[1..] == *b"aaa", "{text:?}");
+            })
+        });
+        // The reader sees whole records only: all of one is of one thread.
+        let reader = scope.spawn(|| {
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                for record in history(&path).records {
+                    let letter = record.note.number as u8;
+                    assert!(record.note.text().eq(std::iter::repeat_n(letter, TEXT_LEN)), "{record:?}");
+                }
             }
-        }
+        });
+        threads.map(|thread| thread.join().unwrap());
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        reader.join().unwrap();
     });
     assert!(history(&path).past().open.is_empty());
 }
