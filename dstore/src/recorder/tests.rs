@@ -188,7 +188,7 @@ fn threads_that_record_at_a_time_leave_whole_records() {
                 }
             }
         });
-        threads.map(|thread| thread.join().unwrap());
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
         is_over.store(true, std::sync::atomic::Ordering::Relaxed);
         reader.join().unwrap();
     });
