@@ -66,7 +66,8 @@ mod thread_slot;
 pub mod tool;
 pub mod topology;
 pub mod trusted;
-mod user_namespace;
+#[doc(hidden)]
+pub mod user_namespace;
 
 pub use call::{Call, Inside, Returned};
 pub use client::Client;

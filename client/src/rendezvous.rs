@@ -43,6 +43,9 @@ pub enum Point<'a> {
     Session,
     /// Of a server, named by its process id or its namespace, in its session's directory.
     Server(&'a str),
+    /// For tools on other hosts, of a server with this process id, in its session's directory. No search finds it: its name has
+    /// none of the beginnings that released tools look for.
+    Remote(&'a str),
 }
 
 impl Point<'_> {
@@ -53,6 +56,7 @@ impl Point<'_> {
             Point::Scheduler => format!("pmix.sched.{hostname}"),
             Point::Session => format!("pmix.{hostname}.tool"),
             Point::Server(name) => format!("pmix.{hostname}.tool.{name}"),
+            Point::Remote(pid) => format!("pmix.remote.{hostname}.{pid}"),
         }
     }
 }

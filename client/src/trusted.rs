@@ -16,7 +16,7 @@ use crate::user_namespace::UserIds;
 /// The administrator's list: a numeric user id on each line, and comments after `#`. Root must own the file, and no
 /// other user may have write permission.
 pub const LIST: &str = "/etc/pmix-dstore/trusted-uids";
-/// The largest list that is read, in bytes.
+/// The largest file of the administrator that is read, in bytes.
 const LIST_LEN_MAX: u64 = 64 << 10;
 
 /// The users that this process trusts.
@@ -51,6 +51,14 @@ impl Trusted {
 }
 
 fn read_list(path: &Path) -> io::Result<Vec<u32>> {
+    parse_list(&read_of_administrator(path)?)
+}
+
+/// The text of a file by which the administrator decides: root owns it, and no other user may write it.
+///
+/// # Errors
+/// `NotFound` if there is no file; it cannot be read, is too long, or is not the administrator's.
+pub fn read_of_administrator(path: &Path) -> io::Result<String> {
     let (text, metadata) = read_regular(path, OnLink::Refuse, LIST_LEN_MAX)?;
     if metadata.uid() != 0 || metadata.mode() & 0o022 != 0 {
         let why = format!(
@@ -60,13 +68,17 @@ fn read_list(path: &Path) -> io::Result<Vec<u32>> {
         );
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }
-    parse_list(&text)
+    Ok(text)
+}
+
+/// The entries of such a file: one on each line, and comments after `#`.
+pub fn entries(text: &str) -> impl Iterator<Item = &str> {
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    lines.filter(|line| !line.is_empty())
 }
 
 fn parse_list(text: &str) -> io::Result<Vec<u32>> {
-    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
-    lines
-        .filter(|line| !line.is_empty())
+    entries(text)
         .map(|line| {
             line.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, format!("{line:?} is not a user id")))
         })

@@ -37,6 +37,21 @@ impl UserIds {
     }
 }
 
+/// Whether users and groups have the same numbers in the user namespace of this thread as around it. If not, the numbers
+/// that a process outside tells mean other users here. `false` if `/proc` does not say.
+pub fn has_numbers_of_outside() -> bool {
+    let keeps = |name: &str| {
+        let map = fs::read_to_string(format!("/proc/thread-self/{name}")).unwrap_or_default();
+        keeps_numbers(&map)
+    };
+    keeps("uid_map") && keeps("gid_map")
+}
+
+fn keeps_numbers(map: &str) -> bool {
+    let mut lines = map.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>()).peekable();
+    lines.peek().is_some() && lines.all(|line| matches!(line[..], [inside, outside, _] if inside == outside))
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use std::process::{Command, Stdio};
@@ -68,6 +83,16 @@ pub(crate) mod tests {
     /// The options of the user namespace, if this test runs in one made by [`again_inside`].
     pub fn inside() -> Option<String> {
         std::env::var(INSIDE).ok()
+    }
+
+    #[test]
+    fn only_a_namespace_without_shifted_users_keeps_their_numbers() {
+        for kept in ["         0          0 4294967295\n", "1000 1000 1\n", "0 0 1\n5 5 10\n"] {
+            assert!(keeps_numbers(kept), "{kept}");
+        }
+        for other in ["", "0 1000 1\n", "1000 1000 1\n0 100000 1000\n", "nonsense", "0 0\n"] {
+            assert!(!keeps_numbers(other), "{other}");
+        }
     }
 
     #[test]

@@ -51,6 +51,10 @@ pub(crate) struct Config {
     pub socket_mode: u32,
     /// Whether to use shared memory (`PMIX_DSTORE_SHM=0` turns it off).
     pub shared_memory: bool,
+    /// Whether the host asks for connections from other hosts.
+    pub wants_remote: bool,
+    /// Whether munge tells whose a connection over loopback is, because the kernel does not.
+    pub munge_for_loopback: bool,
     /// Whether a peer's claimed user over TCP is accepted if the kernel cannot confirm it (`PMIX_DSTORE_TRUST_CLAIMS=1`).
     pub trust_claims: bool,
     /// The secret of tools that may read the server's files; `None` if the system has no random numbers.
@@ -126,6 +130,8 @@ impl Config {
                 Some(mode) => mode.as_u32().ok_or(Status::ERR_BAD_PARAM)? & 0o777,
             },
             shared_memory: variable("PMIX_DSTORE_SHM").as_deref() != Some("0"),
+            wants_remote: is_true(infos, keys::SERVER_REMOTE_CONNECTIONS).unwrap_or(false),
+            munge_for_loopback: false,
             trust_claims: socket_owner::trusts_claims(),
             tool_secret: Secret::new().ok(),
             slurm_fence: match variable("PMIX_DSTORE_SLURM_FENCE").as_deref() {
@@ -235,10 +241,9 @@ const THREAD: &str = "the server has a thread of its own";
 type Refusal = (&'static str, fn(&Value) -> bool, &'static str);
 
 /// Attributes of a host that are refused.
-const REFUSED: [Refusal; 7] = [
+const REFUSED: [Refusal; 6] = [
     (keys::TCP_IF_INCLUDE, |value| !names_loopback(value), LOOPBACK),
     (keys::TCP_IF_EXCLUDE, names_loopback, LOOPBACK),
-    (keys::SERVER_REMOTE_CONNECTIONS, Value::is_true, LOOPBACK),
     (keys::TCP_IPV6_PORT, |_| true, IPV4),
     (keys::TCP_DISABLE_IPV4, Value::is_true, IPV4),
     (keys::EXTERNAL_PROGRESS, Value::is_true, THREAD),
@@ -256,14 +261,16 @@ pub(crate) fn refused(infos: &[Info]) -> (Vec<String>, bool) {
         let Some((key, _, why)) = REFUSED.iter().find(|(key, asks, _)| info.key.is(key) && asks(&info.value)) else {
             continue;
         };
-        let needs = info.flags & InfoFlags::REQUIRED != 0;
-        // Every server of PRRTE's asks for it.
-        if needs || *key != keys::SERVER_REMOTE_CONNECTIONS {
-            lines.push(format!("{key} is refused: {why}"));
-        }
-        is_needed |= needs;
+        lines.push(format!("{key} is refused: {why}"));
+        is_needed |= info.flags & InfoFlags::REQUIRED != 0;
     }
     (lines, is_needed)
+}
+
+/// Whether the host requires connections from other hosts. Every server of PRRTE's asks for them, and requires nothing.
+pub(crate) fn requires_remote(infos: &[Info]) -> bool {
+    let required = |info: &&Info| info.key.is(keys::SERVER_REMOTE_CONNECTIONS) && info.flags & InfoFlags::REQUIRED != 0;
+    infos.iter().find(required).is_some_and(|info| info.value.is_true())
 }
 
 /// Whether the loopback interface is in a list of interfaces and networks.
@@ -287,7 +294,6 @@ mod tests {
         let asked = [
             (keys::TCP_IF_INCLUDE, Value::string("eth0,10.0.0.0/8")),
             (keys::TCP_IF_EXCLUDE, Value::string("eth0,lo")),
-            (keys::SERVER_REMOTE_CONNECTIONS, Value::Bool(true)),
             (keys::TCP_IPV6_PORT, Value::Int(4711)),
             (keys::TCP_DISABLE_IPV4, Value::Bool(true)),
             (keys::EXTERNAL_PROGRESS, Value::Bool(true)),
@@ -296,7 +302,7 @@ mod tests {
         for (key, value) in asked {
             let mut info = Info::new(key, value);
             let (lines, is_needed) = refused(std::slice::from_ref(&info));
-            assert_eq!((lines.len(), is_needed), (usize::from(key != keys::SERVER_REMOTE_CONNECTIONS), false), "{key}");
+            assert_eq!((lines.len(), is_needed), (1, false), "{key}");
             info.flags = InfoFlags::REQUIRED;
             let (lines, is_needed) = refused(&[info]);
             assert!(is_needed && lines.len() == 1 && lines[0].starts_with(key), "{key}: {lines:?}");
@@ -348,7 +354,7 @@ mod tests {
         let asked = [
             (keys::TCP_IF_INCLUDE, Value::string("127.0.0.0/8")),
             (keys::TCP_IF_EXCLUDE, Value::string("eth0")),
-            (keys::SERVER_REMOTE_CONNECTIONS, Value::Bool(false)),
+            (keys::SERVER_REMOTE_CONNECTIONS, Value::Bool(true)),
             (keys::TCP_DISABLE_IPV6, Value::Bool(true)),
             (keys::USOCK_DISABLE, Value::Bool(true)),
             (keys::SINGLE_LISTENER, Value::Bool(true)),

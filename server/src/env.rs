@@ -1,10 +1,11 @@
 //! The environment that a client is started with.
 
 use std::ffi::{OsStr, OsString};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use pmix_client::env::{SERVER_VARIABLE, URI_VARIABLES};
+use pmix_client::env::{SERVER_VARIABLE, ServerUri, URI_VARIABLES};
 use pmix_dstore::model::Proc;
 use pmix_dstore::segment::FileId;
 
@@ -18,9 +19,14 @@ pub(crate) struct SharedEnv {
     pub secret: String,
 }
 
-/// The server's URI for peers.
+/// The server's URI for peers on this node.
 pub(crate) fn uri(config: &Config, port: u16) -> String {
-    format!("{}.{};tcp4://127.0.0.1:{port}", config.me.nspace, config.me.rank)
+    uri_at(&config.me, SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+}
+
+/// The server's URI with this address.
+pub(crate) fn uri_at(me: &Proc, address: SocketAddr) -> String {
+    ServerUri { proc: me.clone(), address }.to_string()
 }
 
 /// The variables of `proc`; `shared` where its namespace has a directory.
@@ -34,8 +40,7 @@ pub(crate) fn of_client(config: &Config, proc: &Proc, port: u16, shared: Option<
     env.push((SERVER_VARIABLE.to_owned(), uri));
     let stores = if shared.is_some() { format!("{STORE_NAME},hash") } else { "hash".to_owned() };
     for (name, value) in [
-        // Released clients know `native` and pass over our own name, which only counts on the Unix socket.
-        ("PMIX_SECURITY_MODE", "native".into()),
+        ("PMIX_SECURITY_MODE", security_modes(config).into()),
         ("PMIX_BFROP_BUFFER_TYPE", "PMIX_BFROP_BUFFER_NON_DESC".into()),
         ("PMIX_GDS_MODULE", stores.into()),
         ("PMIX_SERVER_TMPDIR", config.server_tmpdir.clone().into()),
@@ -51,4 +56,13 @@ pub(crate) fn of_client(config: &Config, proc: &Proc, port: u16, shared: Option<
         env.push(("PMIX_DSTORE_SECRET".to_owned(), secret.into()));
     }
     env
+}
+
+/// The security modules for clients over TCP. Our own, which counts on the Unix socket alone, is not named.
+fn security_modes(config: &Config) -> &'static str {
+    match (config.munge_for_loopback, config.trust_claims) {
+        (false, _) => "native",
+        (true, false) => "munge",
+        (true, true) => "munge,native",
+    }
 }

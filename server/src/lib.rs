@@ -41,6 +41,7 @@ mod log;
 mod own_requests;
 pub mod process;
 mod publisher;
+mod remote;
 mod rendezvous;
 mod report;
 mod secret;
@@ -60,6 +61,8 @@ pub use keepalive::KEEPALIVE_VARIABLE;
 const STORE_NAME: &str = "pmix-dstore";
 /// The name of our security module: a client proves its identity by its secret, over the Unix socket.
 const SECURITY_NAME: &str = "pmix-dstore";
+/// The name of the security module of munge.
+const MUNGE: &str = "munge";
 
 pub use report::{DmodexDone, OpDone, SetupDone, Stats, Waiting};
 pub use server::{Server, setup_of_application};

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -37,7 +37,12 @@ impl Rendezvous {
     ///
     /// # Errors
     /// The URI cannot be reported as the host requests: the path and the system's error.
-    pub fn open(config: &Config, port: u16, log: impl Fn(String)) -> Result<Rendezvous, (PathBuf, io::Error)> {
+    pub fn open(
+        config: &Config,
+        port: u16,
+        remote: &[SocketAddr],
+        log: impl Fn(String),
+    ) -> Result<Rendezvous, (PathBuf, io::Error)> {
         pmix_dstore::file_ban::check();
         let Config { rendezvous: wanted, hostname, server_tmpdir: session, system_tmpdir: system, .. } = config;
         let uri = env::uri(config, port);
@@ -55,12 +60,7 @@ impl Rendezvous {
         let mut rendezvous = Rendezvous::default();
         if !wanted.files.is_empty() || !paths.is_empty() {
             let trusted = Trusted::of_node(&log);
-            let text = format!(
-                "{uri}\n{ANNOUNCED_VERSION}\n{pid}\n{}:{}\n{}\n\n",
-                config.uid,
-                config.gid,
-                date(SystemTime::now())
-            );
+            let text = contact_text(config, &uri);
             let proof = config.tool_secret.as_ref().map(|secret| format!("{uri}\n{}\n", secret.text()));
             let mut failed = Vec::new();
             for path in wanted.files.iter().chain(&paths) {
@@ -69,6 +69,14 @@ impl Rendezvous {
                 } else if let Err(error) = rendezvous.write_for_tools(path, &text, proof.as_deref()) {
                     failed.push((path.as_path(), error));
                 }
+            }
+            let for_others = session.join(Point::Remote(&pid).file_name(hostname));
+            if let Some(address) = remote.first()
+                && let Err(error) =
+                    rendezvous.write(&for_others, &contact_text(config, &env::uri_at(&config.me, *address)), 0o644)
+            {
+                // Without a proof: a secret does not go over the network.
+                failed.push((for_others.as_path(), error));
             }
             if let Some(line) = failure(&failed) {
                 log(line);
@@ -156,6 +164,12 @@ impl Drop for Rendezvous {
     }
 }
 
+/// The text of a file for tools.
+fn contact_text(config: &Config, uri: &str) -> String {
+    let (pid, date) = (std::process::id(), date(SystemTime::now()));
+    format!("{uri}\n{ANNOUNCED_VERSION}\n{pid}\n{}:{}\n{date}\n\n", config.uid, config.gid)
+}
+
 /// One line about all files that could not be written: a full file system is the same cause for each.
 fn failure(failed: &[(&Path, io::Error)]) -> Option<String> {
     let ((path, error), rest) = failed.split_first()?;
@@ -240,7 +254,7 @@ mod tests {
                 keys::SERVER_SCHEDULER,
             ],
         );
-        let rendezvous = Rendezvous::open(&config, 4711, |line| panic!("{line}")).unwrap();
+        let rendezvous = Rendezvous::open(&config, 4711, &[], |line| panic!("{line}")).unwrap();
         let public = |directory: &Path| {
             let mut all = names(directory);
             all.retain(|name| !name.starts_with('.'));
@@ -274,12 +288,12 @@ mod tests {
         fs::write(&path, &living).unwrap();
         let lines = Mutex::new(Vec::new());
         let log = |line| lines.lock().push(line);
-        drop(Rendezvous::open(&config, 1, log).unwrap());
+        drop(Rendezvous::open(&config, 1, &[], log).unwrap());
         assert_eq!(fs::read_to_string(&path).unwrap(), living);
         assert!(lines.lock()[0].contains("process 1, which lives"), "{lines:?}");
         // The process lives, but does not listen any more.
         drop(there);
-        let rendezvous = Rendezvous::open(&config, 1, |line| panic!("{line}")).unwrap();
+        let rendezvous = Rendezvous::open(&config, 1, &[], |line| panic!("{line}")).unwrap();
         assert!(fs::read_to_string(&path).unwrap().starts_with("host.0;tcp4://127.0.0.1:1\n"));
         // Another server has replaced the file.
         fs::remove_file(&path).unwrap();
@@ -295,7 +309,7 @@ mod tests {
         let precious = temporary.path().join("precious");
         fs::write(&precious, "mine").unwrap();
         std::os::unix::fs::symlink(&precious, temporary.path().join("pmix.sys.here")).unwrap();
-        drop(Rendezvous::open(&config, 1, |line| panic!("{line}")).unwrap());
+        drop(Rendezvous::open(&config, 1, &[], |line| panic!("{line}")).unwrap());
         assert_eq!(fs::read_to_string(&precious).unwrap(), "mine");
     }
 
@@ -307,7 +321,7 @@ mod tests {
         let config = config(temporary.path(), &[keys::SERVER_SYSTEM_SUPPORT]);
         // A FIFO without a writer.
         mkfifo(&path, Mode::S_IRWXU).unwrap();
-        let rendezvous = Rendezvous::open(&config, 1, |line| panic!("{line}")).unwrap();
+        let rendezvous = Rendezvous::open(&config, 1, &[], |line| panic!("{line}")).unwrap();
         assert!(fs::read_to_string(&path).unwrap().contains("127.0.0.1:1\n"));
         // The same in the place of the server's own, when it ends.
         fs::remove_file(&path).unwrap();
@@ -318,14 +332,14 @@ mod tests {
         // A directory, which cannot be replaced, and is logged.
         fs::create_dir(&path).unwrap();
         let lines = Mutex::new(Vec::new());
-        drop(Rendezvous::open(&config, 1, |line| lines.lock().push(line)).unwrap());
+        drop(Rendezvous::open(&config, 1, &[], |line| lines.lock().push(line)).unwrap());
         let lines = lines.into_inner();
         assert!(lines.len() == 1 && lines[0].contains("pmix.sys.here: "), "{lines:?}");
         assert_eq!(names(temporary.path()), ["pmix.sys.here"], "and nothing else is left");
         fs::remove_dir(&path).unwrap();
         // The temporary name of the new file.
         fs::create_dir(temporary.path().join(format!(".pmix.sys.here.{}", std::process::id()))).unwrap();
-        drop(Rendezvous::open(&config, 1, |line| panic!("{line}")).unwrap());
+        drop(Rendezvous::open(&config, 1, &[], |line| panic!("{line}")).unwrap());
     }
 
     #[test]
@@ -339,7 +353,7 @@ mod tests {
         let there = TcpListener::bind("127.0.0.1:0").unwrap();
         fs::write(&path, format!("other.0;tcp4://{}\n4.2.2\n1\n0:0\n\n", there.local_addr().unwrap())).unwrap();
         chown(&path, Some(65_534), None).unwrap();
-        let _rendezvous = Rendezvous::open(&config, 1, |line| panic!("{line}")).unwrap();
+        let _rendezvous = Rendezvous::open(&config, 1, &[], |line| panic!("{line}")).unwrap();
         assert!(fs::read_to_string(&path).unwrap().starts_with("host.0;tcp4://127.0.0.1:1\n"));
     }
 
@@ -358,7 +372,7 @@ mod tests {
         });
         let there = there.join().unwrap();
         fs::write(&path, format!("other.0;tcp4://{}\n4.2.2\n1\n0:0\n\n", there.local_addr().unwrap())).unwrap();
-        let _rendezvous = Rendezvous::open(&config, 1, |line| panic!("{line}")).unwrap();
+        let _rendezvous = Rendezvous::open(&config, 1, &[], |line| panic!("{line}")).unwrap();
         assert!(fs::read_to_string(&path).unwrap().starts_with("host.0;tcp4://127.0.0.1:1\n"));
     }
 }

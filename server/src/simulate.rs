@@ -80,6 +80,8 @@ impl Simulation {
     /// The server `me` on a node; user and group are `user`'s.
     pub fn new(me: Proc, hostname: &str, user: (u32, u32)) -> Simulation {
         let config = Config {
+            wants_remote: false,
+            munge_for_loopback: false,
             me,
             hostname: hostname.to_owned(),
             server_tmpdir: "/nonexistent".into(),

@@ -12,6 +12,7 @@
 //! * [`Root`]: another Debian release in a directory, with Open MPI 5 or 6.
 //! * [`sides`]: its jobs with our library in daemons, ranks, or both, beside those with the stock one.
 //! * [`Cluster`]: a private Slurm on several nodes.
+//! * [`Hosts`]: two hosts with munge.
 //! * [`WaitingJob`]: a job under our launcher whose ranks wait while a test attacks their server.
 //! * [`peers`]: raw connections to a server that can send any bytes.
 //! * [`published`]: published values of simulated ranks.
@@ -29,6 +30,7 @@ mod build;
 mod cluster;
 mod deadline;
 pub mod foreign;
+mod hosts;
 mod left_out;
 mod pair;
 pub mod peers;
@@ -49,6 +51,7 @@ pub use build::{
 };
 pub use cluster::{Cluster, Down, ROOT, USERS};
 pub use deadline::Deadline;
+pub use hosts::{Host, Hosts};
 pub use left_out::{left_out, note};
 pub use pair::{Pair, is_large, times};
 pub use published::published;

@@ -69,6 +69,11 @@ impl Target {
         }
     }
 
+    /// The same server at another address.
+    pub fn at(self, address: SocketAddr) -> Target {
+        Target { address, ..self }
+    }
+
     /// The server's port on loopback.
     pub fn port(&self) -> u16 {
         self.address.port()

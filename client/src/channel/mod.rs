@@ -1,6 +1,7 @@
 //! The link over a socket.
 
 mod connect;
+mod credential;
 mod joinable;
 mod mux;
 mod offline;
@@ -12,6 +13,7 @@ use std::time::Instant;
 use nix::unistd::{getegid, geteuid};
 use pmix_dstore::codec::Dialect;
 use pmix_dstore::gather::GatherBuf;
+use pmix_dstore::log::{self, Level, Target, Writer};
 use pmix_dstore::model::{Info, Proc, Result, Status};
 use pmix_dstore::segment::Directory;
 
@@ -19,6 +21,7 @@ use crate::{Environment, FirstCommit, Link, ReplyFn, Task};
 use pmix_wire::{Hello, PeerKind, ToolReply, Version};
 
 use connect::{Socket, dial, dial_tcp};
+pub use credential::{Credential, of_tool as credentials_of_tool};
 pub use joinable::Joinable;
 use mux::Mux;
 pub use mux::{Incoming, Sink};
@@ -71,7 +74,9 @@ impl Channel {
     /// status with which the server refuses.
     pub fn connect_any(env: &Environment, me: &Proc, deadline: Instant, sink: &Sink) -> Result<Channel> {
         let server = env.server.as_ref().ok_or(Status::ERR_UNREACH)?;
-        let (security, credential) = credential(env)?;
+        let complain =
+            |line: String| log::write(Level::Warn, Target::Connection, Writer::Client(me), format_args!("{line}"));
+        let (security, credential) = credential::of_client(env, server, deadline, complain)?;
         let socket = dial_tcp(server.address, deadline).map_err(|_| Status::ERR_UNREACH)?;
         Channel::introduce(env, socket, &hello(env, me, ANY_STORE, security, credential), deadline, sink)
     }
@@ -103,8 +108,7 @@ impl Reached {
     }
 
     /// Introduces this process as a tool to the server that the environment names. `me` is the tool's name, if it
-    /// already has one. `proof` shows that the tool may read the server's files; it is `None` if it may not. `infos`
-    /// describe the tool.
+    /// already has one. The credential is one of [`credentials_of_tool`]; `infos` describe the tool.
     ///
     /// # Errors
     /// As [`Channel::connect_any`].
@@ -113,14 +117,10 @@ impl Reached {
         env: &Environment,
         kind: PeerKind,
         me: Option<&Proc>,
-        (proof, infos): (Option<String>, Vec<Info>),
+        ((security, credential), infos): (Credential, Vec<Info>),
         deadline: Instant,
         sink: &Sink,
     ) -> Result<(Channel, ToolReply)> {
-        let (security, credential) = match proof {
-            Some(proof) => (OUR_SECURITY, proof.into_bytes()),
-            None => credential(env)?,
-        };
         let hello = Hello {
             psec: security.into(),
             credential,
@@ -158,19 +158,6 @@ fn hello(env: &Environment, me: &Proc, store: &str, security: &str, credential: 
         gds: store.into(),
         infos: Vec::new(),
     }
-}
-
-/// The security module and credential for a server of another implementation: the first of the server's modules that
-/// this library implements.
-fn credential(env: &Environment) -> Result<(&'static str, Vec<u8>)> {
-    let native = || ("native", Hello::native_credential(geteuid().as_raw(), getegid().as_raw()));
-    let Some(modules) = &env.security else { return Ok(native()) };
-    let known = modules.iter().find_map(|module| match module.trim() {
-        "native" => Some(native()),
-        "none" => Some(("none", Vec::new())),
-        _ => None,
-    });
-    known.ok_or(Status::ERR_INIT)
 }
 
 impl Link for Channel {

@@ -21,7 +21,7 @@ use pmix_dstore::log::{self, Level, Target, Writer};
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Result, Status, Value, keys};
 
 use self::find::{Candidate, ToolTarget};
-use crate::channel::{Channel, Offline, Reached, Sink};
+use crate::channel::{Channel, Offline, Reached, Sink, credentials_of_tool};
 use crate::client::{Client, ClientKind, Inner, job_info, sink};
 pub use crate::discovery::{FoundServer, ServerKind, servers};
 use crate::get_options::timeout_of;
@@ -320,11 +320,27 @@ impl Servers {
         // The server that launched this process needs no proof: it knows the process by name.
         let proof = contact.read_proof().filter(|_| !was_launched);
         let infos = handshake_infos(&wanted.others, self.kind)?;
-        let (channel, reply) = reached.introduce(&env, kind, me, (proof, infos), deadline, &sink)?;
-        if let Some(assigned) = reply.assigned {
-            self.me.get_or_init(|| assigned);
+        let mut lack = None;
+        let shown = credentials_of_tool(&env, &contact.uri, proof, deadline, |line| lack = Some(line));
+        let (mut reached, mut refused) = (Some(reached), Status::ERR_UNREACH);
+        for (number, credential) in
+            shown.inspect_err(|_| lack.take().into_iter().for_each(complain))?.into_iter().enumerate()
+        {
+            let reached = reached.take().map_or_else(|| Reached::at(contact.uri.address, deadline), Ok)?;
+            let infos = Info::copies(&infos)?;
+            match reached.introduce(&env, kind, me, (credential, infos), deadline, &sink) {
+                Ok((channel, reply)) => {
+                    if let Some(assigned) = reply.assigned {
+                        self.me.get_or_init(|| assigned);
+                    }
+                    return Ok((reply.server, channel));
+                }
+                Err(error) if number == 0 => refused = error,
+                Err(_) => {}
+            }
         }
-        Ok((reply.server, channel))
+        lack.into_iter().for_each(complain);
+        Err(refused)
     }
 
     /// The data of this process's job: those of the current server, and what the process knows itself.

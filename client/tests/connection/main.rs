@@ -326,7 +326,7 @@ fn a_missing_refusing_or_silent_server_gives_its_own_error() {
     assert_eq!(connect(&environment(Some(&listener.uri()), &[])), Some(Status::ERR_TIMEOUT));
 
     let listener = Listener::tcp();
-    let env = environment(Some(&listener.uri()), &[("PMIX_SECURITY_MODE", "munge")]);
+    let env = environment(Some(&listener.uri()), &[("PMIX_SECURITY_MODE", "other")]);
     assert_eq!(connect(&env), Some(Status::ERR_INIT));
 
     let listener = Listener::tcp();

@@ -125,6 +125,18 @@ impl Hello {
         Some((u32::from_ne_bytes(*uid), u32::from_ne_bytes(gid.try_into().ok()?)))
     }
 
+    /// The credential of the `munge` security module, for munge's text.
+    pub fn munge_credential(mut text: Vec<u8>) -> Vec<u8> {
+        text.push(0);
+        text
+    }
+
+    /// What this library adds to a munge credential: the server that it is for, by its URI. So a server that gets it
+    /// cannot show it to another one. Released libraries add nothing.
+    pub fn munge_payload(server: &str) -> Vec<u8> {
+        format!("pmix-dstore {server}").into_bytes()
+    }
+
     /// The whole message, its header included.
     ///
     /// # Errors

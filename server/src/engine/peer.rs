@@ -24,7 +24,7 @@ impl PeerId {
     }
 }
 
-/// How a peer has connected, and the kernel's information about it.
+/// How a peer has connected, and what the kernel or munge says of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transport {
     /// Over the Unix socket of a namespace; the kernel provides the user.
@@ -41,18 +41,37 @@ pub(crate) enum Transport {
         /// The user of the socket at the other end; `None` if this process cannot get it from the kernel.
         owner: Option<u32>,
     },
+    /// Over TCP from another host, or by an address that other hosts reach; not identified.
+    Remote,
+    /// Over TCP, with a munge credential that has been decoded.
+    Munge {
+        /// The user that it was made for.
+        uid: u32,
+        /// Its group.
+        gid: u32,
+        /// It comes as [`Transport::Remote`]; otherwise on loopback.
+        is_remote: bool,
+        /// The credential was made for this server, and not for any.
+        is_bound: bool,
+    },
 }
 
 impl Transport {
-    /// The user, by the kernel's word.
+    /// The user, by the word of the kernel or of munge.
     pub fn user(self) -> Option<u32> {
         match self {
-            Transport::Unix { uid, .. } => Some(uid),
+            Transport::Unix { uid, .. } | Transport::Munge { uid, .. } => Some(uid),
             Transport::Tcp { owner } => owner,
+            Transport::Remote => None,
         }
     }
 
-    /// The process id: from the kernel, or else the peer's claim.
+    /// Whether the peer may be on another host.
+    pub fn is_remote(self) -> bool {
+        matches!(self, Transport::Remote | Transport::Munge { is_remote: true, .. })
+    }
+
+    /// The process id on this node: from the kernel, or else the peer's claim.
     pub(super) fn pid(self, hello: &Hello) -> Option<i32> {
         let said = || match Info::find(&hello.infos, keys::PROC_PID) {
             Some(Value::Pid(pid)) => Some(*pid),
@@ -60,7 +79,9 @@ impl Transport {
         };
         match self {
             Transport::Unix { pid, .. } => Some(pid),
-            Transport::Tcp { .. } => said(),
+            Transport::Tcp { .. } | Transport::Munge { is_remote: false, .. } => said(),
+            // The number of a process of another host means nothing here.
+            Transport::Remote | Transport::Munge { is_remote: true, .. } => None,
         }
         .filter(|pid| *pid > 0)
     }

@@ -33,7 +33,7 @@ impl Engine {
                 let user = match transport {
                     Transport::Unix { uid, gid, .. } => User { uid, gid: Some(gid) },
                     // The user is the registered one, with the group that the host has registered.
-                    Transport::Tcp { .. } => User { uid: client.uid, gid: Some(client.gid) },
+                    _ => User { uid: client.uid, gid: Some(client.gid) },
                 };
                 if let Some(state) = self.nspaces.get_mut(&proc.nspace) {
                     state.expect(proc.rank);
@@ -61,8 +61,16 @@ impl Engine {
         self.outputs.push_back(Output::Log(Reason::here().by(user), line));
     }
 
+    /// Refuses a peer whose munge credential is not accepted.
+    pub fn refuse_credential(&mut self, peer: PeerId, hello: &Hello, why: &str) {
+        self.refuse_hello(peer, None, hello, why);
+    }
+
     /// The process of the peer, or why it is refused.
     fn check_hello(&self, transport: Transport, hello: &Hello) -> Result<Proc, String> {
+        if transport.is_remote() {
+            return Err(TOOLS_ONLY.into());
+        }
         let proc = hello.proc.clone().ok_or("no namespace and rank given")?;
         let state = self.nspaces.get(&proc.nspace).ok_or("unknown namespace")?;
         let client = state.clients.get(&proc.rank).ok_or("no such client registered")?;
@@ -86,7 +94,7 @@ impl Engine {
                     // The kernel's word, root's socket included, and not the peer's: in a user namespace the same user and
                     // group have other numbers.
                     Some(owner) => registered(owner)?,
-                    None if !self.config.trust_claims => return Err(NO_TABLE.into()),
+                    None if !self.config.trust_claims => return Err(self.why_unknown(&hello.psec)),
                     None if claimed == (client.uid, client.gid) => {}
                     None => {
                         return Err(format!(
@@ -96,9 +104,21 @@ impl Engine {
                     }
                 }
             }
+            // The kernel's word counts. The credential is as little looked at as a claim.
+            (Transport::Tcp { owner: Some(owner) }, crate::MUNGE) => registered(owner)?,
+            (Transport::Tcp { owner: None }, crate::MUNGE) => return Err(self.why_unknown(crate::MUNGE)),
+            (Transport::Munge { uid, .. }, crate::MUNGE) => registered(uid)?,
             (_, psec) => return Err(format!("security module {psec} is not offered here")),
         }
         Ok(proc)
+    }
+
+    /// Why a peer over loopback has no user.
+    pub(super) fn why_unknown(&self, psec: &str) -> String {
+        match self.config.munge_for_loopback {
+            true => format!("the kernel does not tell whose it is, so it needs a munge credential and shows {psec}"),
+            false => NO_TABLE.into(),
+        }
     }
 
     /// Counts a request of `len` bytes; refuses it if its connection has too many open.
@@ -292,9 +312,13 @@ pub(super) struct Loss {
     pub proc: Proc,
 }
 
+/// The reason to refuse a rank or a launched tool from another host.
+pub(super) const TOOLS_ONLY: &str = "only tools that come by themselves are let in from other hosts";
+
 /// The reason to refuse a peer over TCP if the kernel cannot identify its user.
-pub(super) const NO_TABLE: &str = "neither sock_diag nor /proc/thread-self/net/tcp tells this server whose a TCP connection is; give it \
-     one of them (and its user a number, where it is in a user namespace), or set PMIX_DSTORE_TRUST_CLAIMS=1 in its environment to believe what peers claim";
+const NO_TABLE: &str = "neither sock_diag nor /proc/thread-self/net/tcp tells this server whose a TCP connection is; give it \
+     one of them (and its user a number, where it is in a user namespace), or start it where munge works, or set PMIX_DSTORE_TRUST_CLAIMS=1 in its \
+     environment to believe what peers claim";
 
 /// The line about processes of one job that were lost.
 fn lost_line(procs: &[Proc]) -> String {

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use pmix_dstore::model::Proc;
+
 use super::Engine;
 
 /// A user's standing.
@@ -32,11 +34,17 @@ impl Engine {
         self.config.descriptors
     }
 
-    /// The standing of a user. `None` is any user, if the kernel cannot tell it: ranks if claims are accepted, otherwise tools
-    /// with a proof.
+    /// What who accepts connections needs to know: how many descriptors there may be, the server's own name, and whether munge
+    /// tells whose a connection over loopback is.
+    pub fn settings_of_connections(&self) -> (usize, Proc, bool) {
+        (self.config.descriptors, self.config.me.clone(), self.config.munge_for_loopback)
+    }
+
+    /// The standing of a user. `None` is any user, if the kernel cannot tell it: ranks if claims are accepted or munge tells it
+    /// later, otherwise tools with a proof.
     pub fn standing(&mut self, user: Option<u32>) -> Standing {
         let Some(uid) = user else {
-            return match self.config.trust_claims {
+            return match self.config.trust_claims || self.config.munge_for_loopback {
                 true => Standing::Member { expected: self.expected_of(|_| true) },
                 false => Standing::Stranger,
             };

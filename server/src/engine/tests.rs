@@ -142,6 +142,8 @@ impl Bench {
     /// With a directory: one that has shared memory there.
     fn in_directory(node: usize, nodes: usize, per_node: u32, directory: Option<&Path>) -> Bench {
         let config = Config {
+            wants_remote: false,
+            munge_for_loopback: false,
             me: Proc::new(Nspace::new("server").unwrap(), Rank(node as u32)),
             hostname: NODES[node].to_owned(),
             server_tmpdir: directory.unwrap_or(Path::new("/nonexistent")).to_owned(),

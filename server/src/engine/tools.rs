@@ -7,7 +7,7 @@ use super::apart::sign;
 use super::limits::{CONNECTIONS_MAX, TOOLS_MAX, TOOLS_MIN};
 use super::nspaces::NamedBy;
 use super::peer::{Peer, PeerId, Transport};
-use super::peers::NO_TABLE;
+use super::peers::TOOLS_ONLY;
 use super::{Continuation, Engine, Output, Standing};
 use crate::access::User;
 use crate::completion::UpcallResult;
@@ -22,10 +22,15 @@ fn sends_client_reply_to_singleton(version: Version) -> bool {
 }
 
 /// The user of a tool.
+#[derive(Clone, Copy)]
 struct ToolUser {
     uid: u32,
+    /// Its group, if munge says.
+    gid: Option<u32>,
     /// It may act for any user.
     is_root: bool,
+    /// It has shown what no relay has: the server's secret, or a credential made for this server.
+    is_proven: bool,
 }
 
 /// A tool that waits for the host's answer.
@@ -42,7 +47,7 @@ impl Engine {
             Ok(user) => user,
             Err(why) => return self.refuse_hello(id, transport.user(), &hello, &why),
         };
-        let user = User { uid: user, gid: self.group_of(user) };
+        let user = User { uid: user.uid, gid: user.gid.or_else(|| self.group_of(user.uid)) };
         let infos = match host_infos(&hello, user) {
             Ok(infos) => infos,
             Err(status) => return self.refuse_hello(id, transport.user(), &hello, &status.to_string()),
@@ -64,7 +69,7 @@ impl Engine {
     }
 
     /// The user of a tool, or why it is refused.
-    fn check_tool(&self, transport: Transport, kind: PeerKind, hello: &Hello) -> Result<u32, String> {
+    fn check_tool(&self, transport: Transport, kind: PeerKind, hello: &Hello) -> Result<ToolUser, String> {
         if matches!(kind, PeerKind::LegacyTool | PeerKind::LegacyLauncher) {
             return Err("tools of releases before 3.0 are not supported".into());
         }
@@ -73,7 +78,11 @@ impl Engine {
             // Such hosts may not bear the question: Open MPI 4.1's mpirun answers no and then never ends.
             return Err("the host takes no tools: it has not asked for PMIX_SERVER_TOOL_SUPPORT".into());
         }
-        let ToolUser { uid: user, is_root } = self.user_of_tool(transport, hello)?;
+        if transport.is_remote() && !comes_by_itself {
+            return Err(TOOLS_ONLY.into());
+        }
+        let tool = self.user_of_tool(transport, hello)?;
+        let ToolUser { uid: user, is_root, .. } = tool;
         let state = hello.proc.as_ref().and_then(|proc| Some((proc, self.nspaces.get(&proc.nspace)?)));
         if let Some((proc, state)) = state {
             let client = state.clients.get(&proc.rank);
@@ -88,20 +97,20 @@ impl Engine {
                 if !is_its_user && !is_root {
                     return Err(format!("it is user {user}'s, the client was registered for user {}", client.uid));
                 }
-                return if is_its_user { Ok(user) } else { self.check_proof(user, true, hello) };
+                return if is_its_user { Ok(tool) } else { self.check_proof(tool) };
             }
             if state.clients.values().any(|client| client.uid != user) && !is_root {
                 return Err("another user's tools have its namespace".into());
             }
         }
-        self.check_proof(user, is_root, hello)?;
+        self.check_proof(tool)?;
         if !is_root && self.count_standing(user) == Standing::Nobody {
             return Err(format!("it is user {user}'s, who has no process here"));
         }
         if !self.has_room_for_tool(user) {
             return Err(format!("it is user {user}'s, and too many tools are connected"));
         }
-        Ok(user)
+        Ok(tool)
     }
 
     /// The users of tools that wait for the host's answer.
@@ -110,22 +119,33 @@ impl Engine {
     }
 
     /// Refuses a tool of root's or of the server's user without the proof that the administrator demands.
-    fn check_proof(&self, user: u32, is_root: bool, hello: &Hello) -> Result<u32, String> {
-        let is_of_server = is_root || user == self.config.uid;
-        if is_of_server && self.config.rendezvous.demands_proof && hello.psec != crate::SECURITY_NAME {
-            return Err(format!("it is user {user}'s and shows no proof, which {DEMAND}=1 demands"));
+    fn check_proof(&self, tool: ToolUser) -> Result<ToolUser, String> {
+        let ToolUser { uid, is_root, is_proven, .. } = tool;
+        let is_of_server = is_root || uid == self.config.uid;
+        if is_of_server && self.config.rendezvous.demands_proof && !is_proven {
+            return Err(format!("it is user {uid}'s and shows no proof, which {DEMAND}=1 demands"));
         }
-        Ok(user)
+        Ok(tool)
     }
 
     /// The user of a tool, by proof: the tool presents a secret that only the server's user and root may read, or the
-    /// kernel identifies the user of its socket. A claim without proof counts only if the administrator has allowed it.
+    /// kernel or munge identifies its user. A claim without proof counts only if the administrator has allowed it.
     fn user_of_tool(&self, transport: Transport, hello: &Hello) -> Result<ToolUser, String> {
-        let Transport::Tcp { owner } = transport else {
-            return Err("tools come over TCP".into());
+        let owner = match transport {
+            Transport::Tcp { owner } => owner,
+            Transport::Munge { uid, gid, is_bound, .. } => return user_by_munge((uid, gid), is_bound, hello),
+            Transport::Remote => {
+                return Err(format!("from other hosts munge alone counts, and not security module {}", hello.psec));
+            }
+            Transport::Unix { .. } => return Err("tools come over TCP".into()),
         };
         if hello.psec == crate::SECURITY_NAME {
             return self.user_by_proof(owner, hello);
+        }
+        if hello.psec == crate::MUNGE {
+            // The kernel's word counts. The credential is as little looked at as a claim.
+            let uid = owner.ok_or_else(|| self.why_unknown(crate::MUNGE))?;
+            return Ok(ToolUser { uid, gid: None, is_root: uid == 0, is_proven: false });
         }
         if hello.psec != "native" {
             return Err(format!("security module {} is not offered here", hello.psec));
@@ -137,10 +157,10 @@ impl Engine {
         let uid = match owner {
             Some(owner) => owner,
             None if self.config.trust_claims => claimed.0,
-            None => return Err(NO_TABLE.into()),
+            None => return Err(self.why_unknown(&hello.psec)),
         };
         // A tool of root counts as root, whatever it claims. That includes connections that a relay of root passes on: `SECURITY.md`.
-        Ok(ToolUser { uid, is_root: uid == 0 })
+        Ok(ToolUser { uid, gid: None, is_root: uid == 0, is_proven: false })
     }
 
     /// The only place where a tool's proof is checked: the server's secret for tools, from a file that only the server's user and
@@ -152,7 +172,7 @@ impl Engine {
         match owner.into_iter().chain([user.0]).find(|uid| !may_read(*uid)) {
             Some(other) => Err(format!("it shows the server's secret as user {other}, who may not read it")),
             // The secret does not distinguish the server's user from root.
-            None => Ok(ToolUser { uid: owner.unwrap_or(self.config.uid), is_root: true }),
+            None => Ok(ToolUser { uid: owner.unwrap_or(self.config.uid), gid: None, is_root: true, is_proven: true }),
         }
     }
 
@@ -196,6 +216,14 @@ impl Engine {
             self.pull_for_tool(id);
         }
     }
+}
+
+/// The user of a tool by its munge credential. What the tool claims must not contradict it.
+fn user_by_munge((uid, gid): (u32, u32), is_bound: bool, hello: &Hello) -> Result<ToolUser, String> {
+    if hello.uid_gid != Some((uid, gid)) {
+        return Err(format!("its munge credential is of user {uid} and group {gid}, and it claims to be another"));
+    }
+    Ok(ToolUser { uid, gid: Some(gid), is_root: uid == 0, is_proven: is_bound })
 }
 
 /// The infos about a tool for the host. The server sets the verified ones itself; the tool's own are dropped.

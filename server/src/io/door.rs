@@ -3,13 +3,15 @@
 //! * A connection of a user without a job here is closed at once. If tools of all users are admitted, each of these users (strangers) has a
 //!   small limit, and all of them together have another.
 //! * A connection of a user with processes here that have not connected yet is always admitted: a limit would keep ranks out.
+//! * A connection from another host has no user until munge has told it, and is silent until then. Each host has a small limit of such
+//!   connections, and all of them together have another; beyond it the newest replaces the oldest.
 //! * Any other connection is admitted, too; beyond a number of silent connections of its user the newest replaces the oldest.
 //! * When silent connections take half of the descriptors, or no descriptor is free, the user with the most silent connections beyond the
 //!   expected processes loses the oldest of them. A descriptor in reserve admits the next connection, so that its user can be determined.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
-use std::net::TcpListener;
+use std::net::{IpAddr, TcpListener};
 use std::time::Instant;
 
 use crate::engine::Standing;
@@ -19,7 +21,21 @@ const STRANGER_MAX: usize = 16;
 /// Upper limit for all these users together (an eighth of the descriptors if that is less): one person may have many uids, see `subuid(5)`.
 const STRANGERS_MAX: usize = 1024;
 
-/// The uid of a peer; `None` if the kernel does not report it.
+/// Connections from one other host without a user at one time.
+const HOST_MAX: usize = 16;
+/// Upper limit for those of all other hosts together (an eighth of the descriptors if that is less).
+const HOSTS_MAX: usize = 256;
+
+/// Where connections come from. Each origin is counted apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Origin {
+    /// At the listener with this token.
+    Listener(u64),
+    /// From another host, by its address.
+    Host(IpAddr),
+}
+
+/// The uid of a peer; `None` if nobody reports it.
 type User = Option<u32>;
 
 /// The decision about a new connection.
@@ -34,7 +50,7 @@ pub(super) enum Verdict {
 
 /// An admitted connection.
 struct Guest {
-    listener: u64,
+    origin: Origin,
     user: User,
     is_stranger: bool,
     /// The end of its time for the handshake; `None` once it has sent one.
@@ -45,13 +61,16 @@ pub(super) struct Door {
     guests: HashMap<u64, Guest>,
     /// Silent connections, which have not sent a handshake yet, by the end of their time.
     deadlines: BTreeSet<(Instant, u64)>,
-    /// The same by listener and user, oldest first.
-    silent: HashMap<(u64, User), BTreeSet<u64>>,
+    /// The same by origin and user, oldest first.
+    silent: HashMap<(Origin, User), BTreeSet<u64>>,
     /// Connections of strangers, silent or not.
     strangers: HashMap<User, usize>,
     /// Their total.
     strangers_count: usize,
     strangers_max: usize,
+    /// Silent connections from other hosts, oldest first.
+    from_hosts: BTreeSet<u64>,
+    from_hosts_max: usize,
     /// Limit of silent connections of one user at one listener, if no process of the user is expected.
     silent_max: usize,
     /// Limit of silent connections of all users: leaves descriptors for other uses.
@@ -70,14 +89,16 @@ impl Door {
             strangers: HashMap::new(),
             strangers_count: 0,
             strangers_max: (descriptors / 8).clamp(STRANGER_MAX, STRANGERS_MAX),
+            from_hosts: BTreeSet::new(),
+            from_hosts_max: (descriptors / 8).clamp(HOST_MAX, HOSTS_MAX),
             silent_max: (descriptors / 8).max(16),
             crowd_max: (descriptors / 2).max(16),
             reserve: Some(reserve),
         }
     }
 
-    /// Decides about a new connection at `listener`.
-    pub fn judge(&self, listener: u64, user: User, standing: Standing) -> Verdict {
+    /// Decides about a new connection.
+    pub fn judge(&self, origin: Origin, user: User, standing: Standing) -> Verdict {
         match standing {
             Standing::Nobody => Verdict::Close("who has no process here"),
             Standing::Stranger if self.strangers.get(&user).is_some_and(|count| *count >= STRANGER_MAX) => {
@@ -88,21 +109,45 @@ impl Door {
             }
             Standing::Stranger | Standing::Member { expected: 1.. } => Verdict::Enter,
             Standing::Member { expected: 0 } => {
-                let silent = self.silent.get(&(listener, user)).filter(|silent| silent.len() >= self.silent_max);
+                let silent = self.silent.get(&(origin, user)).filter(|silent| silent.len() >= self.silent_max);
                 silent.and_then(BTreeSet::first).map_or(Verdict::Enter, |oldest| Verdict::Replace(*oldest))
             }
         }
     }
 
-    pub fn enter(&mut self, token: u64, listener: u64, user: User, standing: Standing, deadline: Instant) {
+    /// Decides about a new connection from another host.
+    pub fn judge_host(&self, host: IpAddr) -> Verdict {
+        let of_host = self.silent.get(&(Origin::Host(host), None)).filter(|silent| silent.len() >= HOST_MAX);
+        let all = Some(&self.from_hosts).filter(|silent| silent.len() >= self.from_hosts_max);
+        of_host.or(all).and_then(BTreeSet::first).map_or(Verdict::Enter, |oldest| Verdict::Replace(*oldest))
+    }
+
+    pub fn enter(&mut self, token: u64, origin: Origin, user: User, standing: Standing, deadline: Instant) {
         let is_stranger = standing == Standing::Stranger;
         if is_stranger {
             *self.strangers.entry(user).or_default() += 1;
             self.strangers_count += 1;
         }
         self.deadlines.insert((deadline, token));
-        self.silent.entry((listener, user)).or_default().insert(token);
-        self.guests.insert(token, Guest { listener, user, is_stranger, deadline: Some(deadline) });
+        self.silent.entry((origin, user)).or_default().insert(token);
+        if let Origin::Host(_) = origin {
+            self.from_hosts.insert(token);
+        }
+        self.guests.insert(token, Guest { origin, user, is_stranger, deadline: Some(deadline) });
+    }
+
+    /// Munge has told the user of a connection, which is silent no more. Decides whether it stays.
+    pub fn identify(&mut self, token: u64, user: User, standing: Standing) -> Verdict {
+        self.heard(token);
+        let Some(origin) = self.guests.get(&token).map(|guest| guest.origin) else { return Verdict::Enter };
+        let verdict = self.judge(origin, user, standing);
+        let guest = self.guests.get_mut(&token).filter(|guest| !guest.is_stranger);
+        if let (Verdict::Enter, Standing::Stranger, Some(guest)) = (verdict, standing, guest) {
+            (guest.user, guest.is_stranger) = (user, true);
+            *self.strangers.entry(user).or_default() += 1;
+            self.strangers_count += 1;
+        }
+        verdict
     }
 
     /// The connection has sent its handshake.
@@ -110,7 +155,8 @@ impl Door {
         let Some(guest) = self.guests.get_mut(&token) else { return };
         let Some(deadline) = guest.deadline.take() else { return };
         self.deadlines.remove(&(deadline, token));
-        let key = (guest.listener, guest.user);
+        self.from_hosts.remove(&token);
+        let key = (guest.origin, guest.user);
         if let Some(silent) = self.silent.get_mut(&key) {
             silent.remove(&token);
             if silent.is_empty() {
@@ -188,8 +234,8 @@ mod tests {
 
     use super::*;
 
-    const TCP: u64 = 1;
-    const UNIX: u64 = 2;
+    const TCP: Origin = Origin::Listener(1);
+    const UNIX: Origin = Origin::Listener(2);
     const WAITED_FOR: Standing = Standing::Member { expected: 3 };
     const COMPLETE: Standing = Standing::Member { expected: 0 };
 
@@ -198,10 +244,10 @@ mod tests {
         Door { silent_max: 20, crowd_max: 50, ..Door::new(reserve, 320) }
     }
 
-    fn fill(door: &mut Door, tokens: std::ops::Range<u64>, listener: u64, user: u32, standing: Standing) {
+    fn fill(door: &mut Door, tokens: std::ops::Range<u64>, origin: Origin, user: u32, standing: Standing) {
         for token in tokens {
             let deadline = Instant::now() + Duration::from_secs(30 + token);
-            door.enter(token, listener, Some(user), standing, deadline);
+            door.enter(token, origin, Some(user), standing, deadline);
         }
     }
 
@@ -261,6 +307,37 @@ mod tests {
         );
         door.left(7);
         assert_eq!(door.judge(TCP, Some(100_009), Standing::Stranger), Verdict::Enter);
+    }
+
+    #[test]
+    fn hosts_have_their_share_and_a_common_one_until_munge_tells_their_users() {
+        let mut door = door();
+        let host = |number: u8| IpAddr::from([10, 0, 0, number]);
+        let enter = |door: &mut Door, token: u64, number: u8| {
+            let deadline = Instant::now() + Duration::from_secs(30 + token);
+            door.enter(token, Origin::Host(host(number)), None, COMPLETE, deadline);
+        };
+        (10..26).for_each(|token| enter(&mut door, token, 1));
+        assert_eq!(door.judge_host(host(1)), Verdict::Replace(10));
+        assert_eq!(door.judge_host(host(2)), Verdict::Enter, "each host for itself");
+        // Whom munge has told is counted by user.
+        assert_eq!(door.identify(10, Some(1000), COMPLETE), Verdict::Enter);
+        assert_eq!(door.judge_host(host(1)), Verdict::Enter);
+        // An eighth of the descriptors for all hosts.
+        (26..51).for_each(|token| enter(&mut door, token, 2 + (token / 8) as u8));
+        assert_eq!(door.from_hosts.len(), door.from_hosts_max);
+        assert_eq!(door.judge_host(host(99)), Verdict::Replace(11));
+        assert_eq!(door.judge(TCP, Some(1000), COMPLETE), Verdict::Enter, "loopback is another origin");
+        assert!(matches!(door.identify(11, Some(2000), Standing::Nobody), Verdict::Close(_)));
+        for token in 12..26 {
+            assert_eq!(door.identify(token, Some(2000), Standing::Stranger), Verdict::Enter);
+        }
+        assert_eq!(door.identify(26, Some(2000), Standing::Stranger), Verdict::Enter);
+        assert_eq!(door.identify(27, Some(2000), Standing::Stranger), Verdict::Enter);
+        assert!(matches!(door.identify(28, Some(2000), Standing::Stranger), Verdict::Close(_)), "16 of a stranger");
+        (10..51).for_each(|token| door.left(token));
+        assert!(door.strangers.is_empty() && door.silent.is_empty() && door.guests.is_empty());
+        assert!(door.from_hosts.is_empty() && door.strangers_count == 0);
     }
 
     #[test]

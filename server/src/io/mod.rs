@@ -3,6 +3,8 @@
 mod connection;
 mod door;
 mod files;
+mod remote;
+mod verifier;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -18,13 +20,14 @@ use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::socket::{Backlog, getsockopt, listen, sockopt};
 use pmix_client::socket_owner::{Owner, Refusal, SocketTable};
-use pmix_dstore::model::{Nspace, Status};
+use pmix_dstore::model::{Nspace, Proc, Status};
 use pmix_wire::framing::{Chunk, Frame};
 use pmix_wire::{Header, Hello, TAG_DELETED, TAG_HEARTBEAT, TAG_IOF, TAG_NOTIFY};
 
 use self::connection::{Connection, Incoming, Read, Socket, Stage};
-use self::door::{Door, Verdict};
+use self::door::{Door, Origin, Verdict};
 use self::files::Files;
+use self::verifier::Verifier;
 use crate::completion;
 use crate::engine::{Output, PeerId, Standing, Transport};
 use crate::shared_state::SharedState;
@@ -44,7 +47,7 @@ const HELD_PAUSE: Duration = Duration::from_micros(20);
 const UNIX_ACCEPTS: usize = 64;
 /// Lower limit of connections accepted over TCP in one batch, however few descriptors there are.
 const TCP_ACCEPTS_MIN: usize = 8;
-/// How long the end of the server waits for a check of a monitored file.
+/// How long the end of the server waits for a check of a monitored file, and for munge.
 const FILES_WAIT: Duration = Duration::from_millis(200);
 /// How long the end of the server waits for inbound messages, and for replies to be sent.
 const SHUTDOWN_WAIT: Duration = Duration::from_millis(200);
@@ -54,9 +57,23 @@ const TOKEN_WAKE: u64 = 0;
 const TOKEN_TCP: u64 = 1;
 const TOKEN_STARTER: u64 = 2;
 const TOKEN_FIRST: u64 = 3;
+/// The origin of connections over loopback.
+const LOOPBACK: Origin = Origin::Listener(TOKEN_TCP);
+
+/// What a server listens at from its start.
+pub(crate) struct Listeners {
+    /// On loopback.
+    pub tcp: TcpListener,
+    /// The sockets of the network namespace in which it listens.
+    pub table: SocketTable,
+    /// For tools on other hosts.
+    pub remote: Vec<TcpListener>,
+}
 
 enum Source {
     Listener(UnixListener),
+    /// For tools on other hosts.
+    Remote(TcpListener),
     Peer(Box<Connection>),
 }
 
@@ -85,33 +102,42 @@ pub(crate) struct Loop {
     chunk: Chunk,
     /// Checks monitored files.
     files: Files,
+    /// Has munge credentials decoded.
+    verifier: Verifier,
+    /// Whether munge tells whose a connection over loopback is.
+    identifies_by_munge: bool,
+    /// The server's own name.
+    me: Proc,
     events_dropped: u64,
     /// The pipe from the process that started this one.
     starter: Option<OwnedFd>,
 }
 
 impl Loop {
-    /// Sets up the thread's epoll with the wake-up descriptor and the TCP listener; `connections` is the number of earlier ones.
-    pub fn new(shared: Arc<SharedState>, tcp: TcpListener, connections: u64) -> io::Result<Loop> {
+    /// Sets up the thread's epoll with the wake-up descriptor and the listeners; `connections` is the number of earlier ones.
+    pub fn new(shared: Arc<SharedState>, listeners: Listeners, connections: u64) -> io::Result<Loop> {
+        let Listeners { tcp, table, remote } = listeners;
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         epoll.add(shared.wake.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, TOKEN_WAKE))?;
         tcp.set_nonblocking(true)?;
         // All ranks of a node connect at once; a rank that finds the queue full would try again a second later.
         listen(&tcp, Backlog::MAXCONN)?;
         epoll.add(&tcp, EpollEvent::new(EpollFlags::EPOLLIN, TOKEN_TCP))?;
-        let descriptors = shared.engine.lock().descriptors();
+        let (descriptors, me, identifies_by_munge) = shared.engine.lock().settings_of_connections();
         let weak = Arc::downgrade(&shared);
         let files = Files::new(move |monitor, seen| {
             if let Some(shared) = weak.upgrade() {
                 shared.feed(|engine| engine.looked(monitor, seen, Instant::now()));
             }
         });
+        let weak = Arc::downgrade(&shared);
+        let verifier = Verifier::new(move || weak.upgrade().iter().for_each(|shared| shared.wake()));
         let door = Door::new(tcp.try_clone()?, descriptors);
-        Ok(Loop {
+        let mut own = Loop {
             shared,
             epoll,
             tcp,
-            table: SocketTable::open(),
+            table,
             sources: BTreeMap::new(),
             listeners: HashMap::new(),
             token_next: TOKEN_FIRST + connections,
@@ -123,9 +149,14 @@ impl Loop {
             stuck: BTreeSet::new(),
             chunk: Chunk::new().map_err(|_| io::ErrorKind::OutOfMemory)?,
             files,
+            verifier,
+            identifies_by_munge,
+            me,
             events_dropped: 0,
             starter: None,
-        })
+        };
+        remote.into_iter().try_for_each(|listener| own.watch_remote(listener))?;
+        Ok(own)
     }
 
     /// Watches the pipe from the process that started this one.
@@ -147,6 +178,7 @@ impl Loop {
                 self.drain_inbound();
                 self.flush_on_shutdown();
                 self.files.close(FILES_WAIT);
+                self.verifier.close(FILES_WAIT);
                 return;
             }
             let now = Instant::now();
@@ -178,10 +210,11 @@ impl Loop {
 
     /// Handles the events of one turn.
     fn take_turn(&mut self, events: &[EpollEvent]) {
-        // Connected peers first, then the Unix sockets, then TCP, which any user can connect to.
-        let order = |event: &&EpollEvent| match event.data() {
-            TOKEN_TCP => 2,
-            token => u8::from(matches!(self.sources.get(&token), Some(Source::Listener(..)))),
+        // Connected peers first, then the Unix sockets, then TCP, which any user can connect to, then other hosts.
+        let order = |event: &&EpollEvent| match (event.data(), self.sources.get(&event.data())) {
+            (_, Some(Source::Remote(..))) => 3,
+            (TOKEN_TCP, _) => 2,
+            (_, source) => u8::from(matches!(source, Some(Source::Listener(..)))),
         };
         let mut events: Vec<&EpollEvent> = events.iter().collect();
         events.sort_by_key(order);
@@ -225,6 +258,7 @@ impl Loop {
                 let _ = self.shared.wake.read();
                 let pipe = self.shared.starter.lock().take();
                 pipe.into_iter().for_each(|pipe| self.watch_starter(pipe));
+                self.take_munge_answers();
             }
             TOKEN_TCP => self.accept_tcp(),
             TOKEN_STARTER => {
@@ -234,6 +268,7 @@ impl Loop {
                 }
             }
             token if matches!(self.sources.get(&token), Some(Source::Listener(..))) => self.accept_unix(token),
+            token if matches!(self.sources.get(&token), Some(Source::Remote(..))) => self.accept_remote(token),
             token => {
                 if flags.contains(EpollFlags::EPOLLOUT) {
                     self.flush(token);
@@ -254,9 +289,9 @@ impl Loop {
         for ((stream, address), owner) in come.into_iter().zip(owners) {
             match owner {
                 Owner::User(uid) => {
-                    self.receive_guest(TOKEN_TCP, Socket::Tcp(stream), Transport::Tcp { owner: Some(uid) })
+                    self.receive_guest(LOOPBACK, Socket::Tcp(stream), Transport::Tcp { owner: Some(uid) })
                 }
-                Owner::NoTable => self.receive_guest(TOKEN_TCP, Socket::Tcp(stream), Transport::Tcp { owner: None }),
+                Owner::NoTable => self.receive_guest(LOOPBACK, Socket::Tcp(stream), Transport::Tcp { owner: None }),
                 Owner::Refused(why) if is_news(&stream, why) => {
                     self.shared.log(&format!("refused a connection from {address}: {why}"));
                 }
@@ -293,7 +328,7 @@ impl Loop {
                 Ok(credentials) => {
                     let (uid, gid, pid) = (credentials.uid(), credentials.gid(), credentials.pid());
                     let transport = Transport::Unix { uid, gid, pid };
-                    self.receive_guest(token, Socket::Unix(stream), transport);
+                    self.receive_guest(Origin::Listener(token), Socket::Unix(stream), transport);
                 }
                 Err(error) => self.shared.log(&format!("a connection without credentials: {error}")),
             }
@@ -352,19 +387,22 @@ impl Loop {
     }
 
     /// Admits a connection to its handshake, or closes it at once.
-    fn receive_guest(&mut self, listener: u64, socket: Socket, transport: Transport) {
+    fn receive_guest(&mut self, origin: Origin, socket: Socket, transport: Transport) {
         let user = transport.user();
-        let standing = self.shared.engine.lock().standing(user);
-        match self.door.judge(listener, user, standing) {
+        let (standing, verdict) = match origin {
+            Origin::Host(host) => (Standing::Member { expected: 0 }, self.door.judge_host(host)),
+            Origin::Listener(_) => {
+                let standing = self.shared.engine.lock().standing(user);
+                (standing, self.door.judge(origin, user, standing))
+            }
+        };
+        match verdict {
             Verdict::Enter => {}
             Verdict::Replace(token) => {
                 self.shared.log("dropped a connection that said nothing while others waited");
                 self.drop_peer(token);
             }
-            Verdict::Close(why) => {
-                let user = user.map_or_else(|| "an unknown user".to_owned(), |uid| format!("user {uid}"));
-                return self.shared.log(&format!("refused a connection of {user}, {why}"));
-            }
+            Verdict::Close(why) => return self.log_closed(user, why),
         }
         if let Socket::Tcp(stream) = &socket {
             // Without it small replies may wait for the peer's acknowledgements.
@@ -375,11 +413,16 @@ impl Loop {
             return;
         }
         self.token_next += 1;
-        self.door.enter(token, listener, user, standing, Instant::now() + HELLO_WAIT);
+        self.door.enter(token, origin, user, standing, Instant::now() + HELLO_WAIT);
         self.sources.insert(token, Source::Peer(Box::new(Connection::new(socket, transport))));
         if self.door.is_crowded() {
             self.make_room();
         }
+    }
+
+    fn log_closed(&self, user: Option<u32>, why: &str) {
+        let user = user.map_or_else(|| "an unknown user".to_owned(), |uid| format!("user {uid}"));
+        self.shared.log(&format!("refused a connection of {user}, {why}"));
     }
 
     /// Stops watching the listeners for a moment; otherwise epoll would report them at once again.
@@ -401,12 +444,13 @@ impl Loop {
                 let _ = self.epoll.modify(listener, &mut EpollEvent::new(flags, *token));
             }
         }
+        self.watch_remotes(flags);
     }
 
     fn peer(&mut self, token: u64) -> Option<&mut Connection> {
         match self.sources.get_mut(&token)? {
             Source::Peer(connection) => Some(connection),
-            Source::Listener(..) => None,
+            Source::Listener(..) | Source::Remote(..) => None,
         }
     }
 
@@ -443,6 +487,10 @@ impl Loop {
                     Ok(hello) => {
                         let transport = connection.transport;
                         connection.stage = Stage::Asked;
+                        if self.is_for_munge(transport, &hello) {
+                            self.ask_munge(token, hello);
+                            return;
+                        }
                         self.door.heard(token);
                         self.shared.engine.lock().hello(PeerId(token), transport, hello);
                     }

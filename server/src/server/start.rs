@@ -1,7 +1,8 @@
 //! The start of a server: settings, listener, thread, rendezvous files.
 
 use std::fmt::Display;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -10,6 +11,7 @@ use nix::sys::signal::{SigSet, SigmaskHow};
 use parking_lot::Mutex;
 use pmix_client::Client;
 use pmix_client::output::Format;
+use pmix_client::socket_owner::SocketTable;
 use pmix_dstore::fallible_alloc;
 use pmix_dstore::log::{Level, Target};
 use pmix_dstore::model::{Info, Result, Status, keys};
@@ -18,9 +20,10 @@ use super::Server;
 use crate::Host;
 use crate::config::{self, Config};
 use crate::env;
-use crate::io::Loop;
+use crate::io::{Listeners, Loop};
 use crate::link::OwnLink;
 use crate::log::{log, log_at};
+use crate::remote;
 use crate::rendezvous::Rendezvous;
 use crate::shared_state::SharedState;
 use crate::topology;
@@ -50,10 +53,42 @@ fn listen(port: u16) -> Result<(TcpListener, u16)> {
     Ok((tcp, port))
 }
 
-/// Starts the server's thread, which serves the listener; `connections` is the number of earlier ones.
-fn start_thread(shared: &Arc<SharedState>, tcp: TcpListener, connections: u64) -> Result<JoinHandle<()>> {
-    let serving =
-        Loop::new(shared.clone(), tcp, connections).map_err(|error| did_not_start("watch the listeners", error))?;
+/// The listeners for tools on other hosts, if both the host and the administrator want them. Without them the job runs
+/// all the same, unless the host requires them.
+///
+/// # Errors
+/// `NOT_SUPPORTED`: the host requires them.
+fn listen_remote(config: &Config, is_required: bool) -> Result<Vec<TcpListener>> {
+    let listeners = remote::listen(config, Path::new(remote::LIST), |line| log(&line));
+    let none = match listeners {
+        Ok(listeners) if !listeners.is_empty() || !is_required => return Ok(listeners),
+        Ok(_) if !config.rendezvous.wants_tools() => "the host takes no tools at all".to_owned(),
+        Ok(_) => format!("the administrator has named no interface in {}", remote::LIST),
+        Err(why) => why,
+    };
+    log(&format!("tools on other hosts cannot connect: {none}; remove the cause and restart the server"));
+    if is_required { Err(Status::ERR_NOT_SUPPORTED) } else { Ok(Vec::new()) }
+}
+
+/// Finds out who tells whose a connection over loopback is: the kernel, or else munge.
+fn who_tells_of_loopback(config: &mut Config) -> SocketTable {
+    let table = SocketTable::open();
+    if !table.is_there() {
+        let munge = remote::munge_works(config);
+        config.munge_for_loopback = munge.is_ok();
+        let line = match munge {
+            Ok(()) => "the kernel does not tell whose a connection over TCP is; munge does".to_owned(),
+            Err(why) => format!("neither the kernel nor munge tells whose a connection over TCP is: {why}"),
+        };
+        log_at(Level::Info, Target::Server, &line);
+    }
+    table
+}
+
+/// Starts the server's thread, which serves the listeners; `connections` is the number of earlier ones.
+fn start_thread(shared: &Arc<SharedState>, listeners: Listeners, connections: u64) -> Result<JoinHandle<()>> {
+    let serving = Loop::new(shared.clone(), listeners, connections)
+        .map_err(|error| did_not_start("watch the listeners", error))?;
     let own = shared.clone();
     // The host's signals are for the host's threads: ours is born with all of them blocked.
     let blocked = |error| did_not_start("block signals", error);
@@ -86,11 +121,14 @@ impl Server {
         // First, because the host may still have one thread.
         pmix_client::process::prepare();
         fallible_alloc::reserve_emergency()?;
-        let config = Config { stock_release: host.stock_release(), ..accepted_config(infos)? };
+        let mut config = Config { stock_release: host.stock_release(), ..accepted_config(infos)? };
         let format = Format::read(infos)?;
         // Before the thread starts: an error must not leave it running.
         let topology = topology::values(infos, log)?;
         let (tcp, port) = listen(config.port)?;
+        let table = who_tells_of_loopback(&mut config);
+        let remote = listen_remote(&config, config::requires_remote(infos))?;
+        let addresses: Vec<SocketAddr> = remote.iter().filter_map(remote::address_of).collect();
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let wake = EventFd::from_flags(flags).map_err(|error| did_not_start("open an eventfd", error))?;
         let (me, hostname) = (config.me.clone(), config.hostname.clone());
@@ -98,6 +136,10 @@ impl Server {
         let shared_memory = if config.shared_memory { "on" } else { "off" };
         let line = format!("listens at 127.0.0.1:{port}; shared memory is {shared_memory}");
         log_at(Level::Info, Target::Server, &line);
+        for address in &addresses {
+            let line = format!("listens for tools on other hosts at {}", env::uri_at(&me, *address));
+            log_at(Level::Info, Target::Server, &line);
+        }
         let shared = SharedState::new(config, port, host, wake);
         if let Some(singleton) = &settings.singleton {
             // It may connect before the host registers its job.
@@ -106,7 +148,7 @@ impl Server {
         let link = Arc::new(OwnLink(Arc::downgrade(&shared)));
         let client = Arc::new(Client::with_link(me.clone(), hostname.clone().into_bytes(), uri, link));
         shared.set_client(&client);
-        let thread = Mutex::new(Some(start_thread(&shared, tcp, connections)?));
+        let thread = Mutex::new(Some(start_thread(&shared, Listeners { tcp, table, remote }, connections)?));
         let shows_output = Info::is_set(infos, keys::IOF_LOCAL_OUTPUT);
         if shows_output {
             client.show_output(format);
@@ -115,13 +157,13 @@ impl Server {
         let pid = std::process::id();
         let server = Server { shared, client, me, hostname, thread, topology, shows_output, rendezvous, pid };
         // Only now, so that readers of the files find a server that answers.
-        server.report_address(&settings, port)?;
+        server.report_address(&settings, port, &addresses)?;
         Ok(Arc::new(server))
     }
 
     /// Writes the rendezvous files, and reports the address where the host wants it.
-    fn report_address(&self, config: &Config, port: u16) -> Result<()> {
-        let opened = Rendezvous::open(config, port, |line| self.shared.log(&line));
+    fn report_address(&self, config: &Config, port: u16, remote: &[SocketAddr]) -> Result<()> {
+        let opened = Rendezvous::open(config, port, remote, |line| self.shared.log(&line));
         *self.rendezvous.lock() = opened.map_err(|(path, error)| {
             let path = path.display();
             self.shared.log(&format!("{path}: {error}; the address of this server cannot be reported there"));

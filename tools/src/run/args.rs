@@ -82,6 +82,9 @@ pub struct Options {
     /// Write the server's address, for tools, to a file, - (standard output) or + (standard error)
     #[arg(long, value_name = "TO", value_parser = place, allow_hyphen_values = true)]
     report_uri: Option<String>,
+    /// Let tools on other hosts connect, by munge, where the administrator permits it
+    #[arg(long)]
+    remote: bool,
     /// Stop each rank before the first instruction of its program, for a debugger
     #[arg(long)]
     stop_on_exec: bool,
@@ -172,6 +175,8 @@ pub struct Args {
     pub report_to: Option<PathBuf>,
     /// Where to write the server's address: a file, `-` (standard output) or `+` (standard error).
     pub report_uri: Option<String>,
+    /// Tools on other hosts may connect.
+    pub remote: bool,
     /// Where ranks are to wait.
     pub stops: Stops,
     /// Variables that the command line sets for the ranks, in its order.
@@ -233,6 +238,7 @@ impl Options {
             report,
             report_to: self.report_to,
             report_uri: self.report_uri,
+            remote: self.remote,
             stops: Stops { on_exec: self.stop_on_exec, in_init: self.stop_in_init, in_app: self.stop_in_app },
             variables,
             warnings,
@@ -373,6 +379,7 @@ mod tests {
         assert_eq!(run("-n 1 --json prog").report, Some(Report::Json));
         assert_eq!(run("--json -n1 --report --timeout 0.5 prog").report, Some(Report::Json));
         assert_eq!(run("-n 1 --report-uri - prog").report_uri.as_deref(), Some("-"));
+        assert!(run("-n 1 --remote prog").remote && !run("-n 1 prog --remote").remote);
         assert!(
             run("-n 1 --report-uri 7 prog")
                 .report_uri

@@ -23,7 +23,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use pmix_client::{EventDone, HandlerId};
-use pmix_dstore::model::{Info, Nspace, Proc, Rank, Status, Value, keys};
+use pmix_dstore::model::{Info, InfoFlags, Nspace, Proc, Rank, Status, Value, keys};
 use pmix_server::Server;
 
 use self::args::Args;
@@ -85,6 +85,11 @@ fn set_up_and_run(args: &Args) -> Result<i32, String> {
         Info::new(keys::SERVER_TOOL_SUPPORT, Value::Bool(true)),
     ];
     server_infos.extend(args.report_uri.as_ref().map(|to| Info::new(keys::TCP_REPORT_URI, Value::string(to))));
+    if args.remote {
+        // Who asks for it must not wait for tools that cannot come.
+        server_infos
+            .push(Info { flags: InfoFlags::REQUIRED, ..Info::new(keys::SERVER_REMOTE_CONNECTIONS, Value::Bool(true)) });
+    }
     let host = Arc::new(host);
     let server =
         Server::init(host.clone(), &server_infos).map_err(|status| format!("the server did not start: {status}"))?;

@@ -31,7 +31,25 @@ fn a_false_claim_of_identity_is_refused() {
         (Transport::Unix { uid: 1000, gid: 1000, pid: 1 }, Bench::hello(0), false),
         (Transport::Unix { uid: 1000, gid: 1000, pid: 1 }, unix(&secret), true),
     ];
-    for (number, (transport, hello, allowed)) in cases.into_iter().enumerate() {
+    let munge = |uid, gid| Transport::Munge { uid, gid, is_remote: false, is_bound: true };
+    let shown = || Hello { psec: "munge".into(), credential: b"MUNGE:".to_vec(), ..Bench::hello(0) };
+    let of_munge = [
+        // Where the kernel tells, the credential is not looked at.
+        (of_user(1000), shown(), true),
+        (of_user(1001), shown(), false),
+        // Where it does not, the credential has been decoded.
+        (munge(1000, 5), shown(), true),
+        (munge(1001, 1000), shown(), false),
+        (munge(0, 0), shown(), false),
+        (munge(1000, 1000), Bench::hello(0), false),
+        (TCP, shown(), false),
+        // From other hosts no rank comes, whatever it shows.
+        (Transport::Munge { uid: 1000, gid: 1000, is_remote: true, is_bound: true }, shown(), false),
+        (Transport::Remote, shown(), false),
+        (Transport::Remote, Bench::hello(0), false),
+        (Transport::Remote, unix(&secret), false),
+    ];
+    for (number, (transport, hello, allowed)) in cases.into_iter().chain(of_munge).enumerate() {
         let id = PeerId(200 + number as u64);
         bench.engine.hello(id, transport, hello);
         bench.drain();

@@ -32,6 +32,50 @@ fn a_tool_proves_itself_by_the_servers_secret() {
 }
 
 #[test]
+fn a_tool_from_another_host_proves_itself_by_munge_alone() {
+    let mut bench = Bench::without_clients(0, 1, 1);
+    bench.register_client(&proc(0), 2000, 2001, 0);
+    let secret = Secret::new().unwrap();
+    bench.engine.config.tool_secret = Some(secret.clone());
+    let munge = |uid, is_bound| Transport::Munge { uid, gid: uid + 1, is_remote: true, is_bound };
+    let shows = |psec: &str, uid: u32| {
+        let proof = if psec == "pmix-dstore" { secret.text().into() } else { Hello::native_credential(uid, uid + 1) };
+        Hello { psec: psec.into(), credential: proof, uid_gid: Some((uid, uid + 1)), ..tool(uid).0 }
+    };
+    let launched = Hello { flag: PeerKind::ToolClient as u8, proc: Some(proc(0)), ..shows("munge", 2000) };
+    let name = || UpcallResult::Name(Status::SUCCESS, Some(Proc::new(Nspace::new("tool").unwrap(), Rank(0))));
+    for (number, (demands, transport, hello, allowed)) in [
+        (false, munge(2000, false), shows("munge", 2000), true),
+        (false, munge(0, false), shows("munge", 0), true),
+        // It claims to be another.
+        (false, munge(2000, true), shows("munge", 0), false),
+        (false, munge(2000, true), Hello { uid_gid: Some((2000, 0)), ..shows("munge", 2000) }, false),
+        // It has no process here.
+        (false, munge(3000, true), shows("munge", 3000), false),
+        // Nothing else counts.
+        (false, Transport::Remote, shows("munge", 2000), false),
+        (false, Transport::Remote, shows("native", 2000), false),
+        (false, Transport::Remote, shows("pmix-dstore", 0), false),
+        (false, munge(2000, true), launched, false),
+        // Root's tools need a credential that was made for this server, where the administrator demands a proof.
+        (true, munge(0, false), shows("munge", 0), false),
+        (true, munge(0, true), shows("munge", 0), true),
+        (true, munge(2000, false), shows("munge", 2000), true),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        bench.engine.config.rendezvous.demands_proof = demands;
+        let knocked = bench.knock(peer(50), (hello, transport), name());
+        assert_eq!(knocked.is_some(), allowed, "case {number}: {:?}", bench.log);
+        if allowed {
+            assert_eq!(bench.engine.peers[&peer(50)].user.gid, transport.user().map(|uid| uid + 1));
+        }
+        bench.lose(50);
+    }
+}
+
+#[test]
 fn a_tool_gets_its_name_from_the_host_and_leaves_nothing() {
     let mut bench = Bench::new(0, 1, 1);
     let name = Proc::new(Nspace::new("tool").unwrap(), Rank(5));
