@@ -47,5 +47,6 @@ pub mod realm_resolution;
 #[doc(hidden)]
 pub mod recorder;
 pub mod segment;
+pub mod settings;
 mod status;
 pub mod texts;

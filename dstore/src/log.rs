@@ -175,6 +175,9 @@ static SETTINGS: LazyLock<Settings> = LazyLock::new(|| {
         return Settings { levels: [Level::Warn; Target::ALL.len()], file: None };
     }
     let (settings, wrong) = Settings::read(|name| std::env::var_os(name));
+    // A rank has the variables from where its server has them, and the server tells.
+    let has_server = || environment::has(|variable| variable.starts_with(b"PMIX_SERVER_URI"));
+    let wrong = if wrong.is_empty() || has_server() { Vec::new() } else { wrong };
     wrong.iter().for_each(|line| settings.put(&one_line(&format_args!("{}{line}", Writer::Library))));
     settings
 });

@@ -179,6 +179,17 @@ fn a_full_file_system_is_named() {
     assert!(ended.stdout.contains("/own/small/pmixrun.") && ended.stdout.contains(" has 0 KiB left"), "{ended}");
 }
 
+/// The directory has another name in the ranks' environment than in the kernel's list of what they have mapped.
+#[test]
+fn segments_are_found_by_whatever_name_their_directory_has() {
+    let job = format!(
+        "--tmpdir $TMPDIR/../tmp sh -c 'echo here > $TMPDIR/../own/here.$PMIX_RANK; exec {} --between \". $WAIT\"'",
+        program("large").display()
+    );
+    let ended = said(Library::ours(), &job, &until("nothing wrong found"));
+    assert_says(&ended, 0, None, "nothing wrong found");
+}
+
 #[test]
 fn ranks_that_cannot_map_segments_are_named() {
     if !geteuid().is_root() {

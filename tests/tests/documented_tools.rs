@@ -2,7 +2,7 @@
 //!
 //! All run beside one job of `pmixrun`; those that name `job.uri` or `steps-` beside a second one, whose ranks record their steps. What differs between runs and machines is replaced: process numbers, the host's name,
 //! directories, sizes. Runs of blanks count as one, since columns are as wide as their contents.
-//! `PMIX_DSTORE_BLESS=1` writes the document's outputs anew.
+//! `PMIX_TEST_BLESS=1` writes the document's outputs anew.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -197,7 +197,7 @@ fn examples_print_what_stands_in_the_document() {
     replacements.insert(Library::ours().file().display().to_string(), "/opt/pmix-dstore/lib/libpmix.so.2".into());
     let outputs: Vec<String> =
         outputs.take(examples.len()).map(|output| as_documented(output, &replacements)).collect();
-    if std::env::var_os("PMIX_DSTORE_BLESS").is_some_and(|value| value == "1") {
+    if std::env::var_os("PMIX_TEST_BLESS").is_some_and(|value| value == "1") {
         fs::write(&path, with_outputs(&document, &outputs)).expect("the document");
         return;
     }

@@ -2,7 +2,7 @@
 //!
 //! Its columns are a group, a shell command, the exit status and the lines, with ` / ` between them. In commands `$RUN` is pmixrun, `$CTL`
 //! pmixctl, `$STUCK` and `$CLIENT` are programs with PMIx, and the directory has the files below. In lines `D` is that directory, `TMPDIR` the one
-//! for temporary files, `HOST` the machine, and `N` a process. `PMIX_DSTORE_BLESS=1` writes the last two columns anew; read what it has written.
+//! for temporary files, `HOST` the machine, and `N` a process. `PMIX_TEST_BLESS=1` writes the last two columns anew; read what it has written.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -81,7 +81,7 @@ fn without(text: &str, before: &str, is_digit: impl Fn(u8) -> bool) -> String {
 fn mistakes_are_told_with_what_to_do_next() {
     let path = repository().join("tests/tests/mistakes.tsv");
     let table = fs::read_to_string(&path).expect("the table");
-    let is_blessed = std::env::var_os("PMIX_DSTORE_BLESS").is_some();
+    let is_blessed = std::env::var_os("PMIX_TEST_BLESS").is_some();
     let (mut blessed, mut wrong) = (String::new(), String::new());
     let mut groups: BTreeMap<&str, usize> = BTreeMap::new();
     for row in table.lines() {

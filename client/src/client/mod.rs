@@ -23,6 +23,7 @@ use pmix_dstore::model::attributes::check_required;
 use pmix_dstore::model::{Info, Key, NSPACE_LEN_MAX, Proc, Rank, Result, Scope, Status, Value, keys};
 use pmix_dstore::recorder::{Note, Step};
 use pmix_dstore::segment::{Directory, NamespaceView};
+use pmix_dstore::settings;
 
 use self::groups::Groups;
 use self::input::Inputs;
@@ -122,6 +123,9 @@ impl Client {
             let local = Local::new(me.clone(), env.hostname.clone(), None, Some(singleton::job(&me, &env.hostname)));
             let link = Arc::new(Joinable::new()?);
             let client = Client::new(me, ClientKind::Singleton, link.clone(), false, local);
+            for complaint in settings::complaints() {
+                log::write(Level::Warn, Target::Client, Writer::Library, format_args!("{complaint}"));
+            }
             // Nobody else sets it.
             let _ = client.inner.joinable.set(link);
             return Ok(client);

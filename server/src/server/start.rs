@@ -15,6 +15,7 @@ use pmix_client::socket_owner::SocketTable;
 use pmix_dstore::fallible_alloc;
 use pmix_dstore::log::{Level, Target};
 use pmix_dstore::model::{Info, Result, Status, keys};
+use pmix_dstore::settings;
 
 use super::Server;
 use crate::Host;
@@ -132,7 +133,7 @@ impl Server {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let wake = EventFd::from_flags(flags).map_err(|error| did_not_start("open an eventfd", error))?;
         let (me, hostname) = (config.me.clone(), config.hostname.clone());
-        let (settings, uri) = (config.clone(), env::uri(&config, port));
+        let (accepted, uri) = (config.clone(), env::uri(&config, port));
         let shared_memory = if config.shared_memory { "on" } else { "off" };
         let line = format!("listens at 127.0.0.1:{port}; shared memory is {shared_memory}");
         log_at(Level::Info, Target::Server, &line);
@@ -140,10 +141,13 @@ impl Server {
             let line = format!("listens for tools on other hosts at {}", env::uri_at(&me, *address));
             log_at(Level::Info, Target::Server, &line);
         }
+        for complaint in settings::complaints() {
+            log_at(Level::Warn, Target::Server, &complaint);
+        }
         let shared = SharedState::new(config, port, host, wake);
-        if let Some(singleton) = &settings.singleton {
+        if let Some(singleton) = &accepted.singleton {
             // It may connect before the host registers its job.
-            shared.engine.lock().register_client(singleton, settings.uid, settings.gid, 0).ok()?;
+            shared.engine.lock().register_client(singleton, accepted.uid, accepted.gid, 0).ok()?;
         }
         let link = Arc::new(OwnLink(Arc::downgrade(&shared)));
         let client = Arc::new(Client::with_link(me.clone(), hostname.clone().into_bytes(), uri, link));
@@ -157,7 +161,7 @@ impl Server {
         let pid = std::process::id();
         let server = Server { shared, client, me, hostname, thread, topology, shows_output, rendezvous, pid };
         // Only now, so that readers of the files find a server that answers.
-        server.report_address(&settings, port, &addresses)?;
+        server.report_address(&accepted, port, &addresses)?;
         Ok(Arc::new(server))
     }
 

@@ -43,8 +43,10 @@ impl Process {
         let mut libraries: Vec<PathBuf> = mapped(&maps).filter(|path| is_library(path)).map(PathBuf::from).collect();
         libraries.sort();
         libraries.dedup();
+        // The kernel names files without links and "..", which the variable may have.
+        let real = directory.as_ref().and_then(|path| fs::canonicalize(seen_from_here(pid, path)?).ok());
         let is_segment =
-            |path: &str| directory.as_ref().is_some_and(|directory| Path::new(path).starts_with(directory));
+            |path: &str| directory.iter().chain(&real).any(|directory| Path::new(path).starts_with(directory));
         Process {
             pid,
             is_seen: true,
@@ -60,12 +62,7 @@ impl Process {
 
     /// The directory of its segments, as seen from outside.
     pub fn directory_from_here(&self) -> Option<PathBuf> {
-        self.seen_from_here(self.directory.as_ref()?)
-    }
-
-    /// A path of the process, as seen from outside: the process may have another root or other mounts.
-    fn seen_from_here(&self, path: &Path) -> Option<PathBuf> {
-        Some(Path::new(&format!("/proc/{}/root", self.pid)).join(path.strip_prefix("/").ok()?))
+        seen_from_here(self.pid, self.directory.as_ref()?)
     }
 
     /// Whether it has mapped this project's library, and whether a stock one. The process chooses the names of the files, so only
@@ -73,7 +70,7 @@ impl Process {
     pub fn has_ours_and_stock(&self) -> (bool, bool) {
         let is_library =
             |path: &PathBuf| fs::metadata(path).is_ok_and(|data| data.is_file() && data.len() <= LIBRARY_LEN_MAX);
-        let files = self.libraries.iter().filter_map(|path| self.seen_from_here(path)).filter(is_library);
+        let files = self.libraries.iter().filter_map(|path| seen_from_here(self.pid, path)).filter(is_library);
         let kinds: Vec<bool> = files.filter_map(|file| prrte::is_ours(&file).ok()).collect();
         (kinds.contains(&true), kinds.contains(&false))
     }
@@ -89,6 +86,11 @@ impl Process {
                 .sum(),
         )
     }
+}
+
+/// A path of a process, as seen from outside: the process may have another root or other mounts.
+fn seen_from_here(pid: i32, path: &Path) -> Option<PathBuf> {
+    Some(Path::new(&format!("/proc/{pid}/root")).join(path.strip_prefix("/").ok()?))
 }
 
 /// The value of a variable in the environment with which a process started.

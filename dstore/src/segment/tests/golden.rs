@@ -1,6 +1,6 @@
 //! The format does not change by accident.
 //!
-//! The files in `tests/data` were written by this test with `PMIX_DSTORE_BLESS=1`. A difference is a decision about
+//! The files in `tests/data` were written by this test with `PMIX_TEST_BLESS=1`. A difference is a decision about
 //! compatibility: a new format version and new files beside the old ones, which stay to be refused or read.
 
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use crate::segment::{
 #[track_caller]
 fn assert_golden(name: &str, bytes: &[u8]) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
-    if std::env::var_os("PMIX_DSTORE_BLESS").is_some() {
+    if std::env::var_os("PMIX_TEST_BLESS").is_some() {
         std::fs::write(&path, bytes).expect("room for the file");
     }
     let golden = std::fs::read(&path).expect("the golden file");

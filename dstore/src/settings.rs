@@ -1,0 +1,93 @@
+//! The library's own environment variables, and what is wrong with those that are set.
+//!
+//! A misspelt name or value would have no effect and say nothing. One process of a node tells of it: the server, or a process that has none.
+
+use std::ffi::{OsStr, OsString};
+
+use crate::environment;
+
+/// The beginning of their names.
+const PREFIX: &str = "PMIX_DSTORE_";
+
+/// The values that a setting takes.
+enum Values {
+    /// Any text; what reads it says what is wrong with it.
+    Text,
+    /// One of these.
+    OneOf(&'static [&'static str]),
+    /// What a server sets for its ranks.
+    OfServer,
+}
+
+const SWITCH: Values = Values::OneOf(&["0", "1"]);
+
+/// The settings without [`PREFIX`].
+const SETTINGS: [(&str, Values); 15] = [
+    ("SHM", SWITCH),
+    ("SLURM_FENCE", Values::OneOf(&["always", "never"])),
+    ("TRUST_CLAIMS", SWITCH),
+    ("TOOL_PROOF", SWITCH),
+    ("LOG", Values::Text),
+    ("LOG_FILE", Values::Text),
+    ("TRACE", SWITCH),
+    ("SUMMARY", SWITCH),
+    ("STATS", SWITCH),
+    ("RECORD", SWITCH),
+    ("DUMP_SIGNAL", Values::Text),
+    ("SEGMENTS", Values::OfServer),
+    ("INODE", Values::OfServer),
+    ("SECRET", Values::OfServer),
+    ("SERVER", Values::OfServer),
+];
+
+/// A line for each setting of this process that has no effect.
+pub fn complaints() -> Vec<String> {
+    if !environment::has(|variable| variable.starts_with(PREFIX.as_bytes())) {
+        return Vec::new();
+    }
+    let mut lines: Vec<String> = std::env::vars_os().filter_map(|(name, value)| complaint(&name, &value)).collect();
+    lines.sort();
+    lines
+}
+
+fn complaint(name: &OsStr, value: &OsString) -> Option<String> {
+    let name = name.to_str()?;
+    let setting = name.strip_prefix(PREFIX)?;
+    match SETTINGS.iter().find(|(known, _)| *known == setting) {
+        None => {
+            let set_by_users = SETTINGS.iter().filter(|(_, values)| !matches!(values, Values::OfServer));
+            let names: Vec<&str> = set_by_users.map(|(name, _)| *name).collect();
+            Some(format!("{name} is no setting of this library; settings are {PREFIX} with {}", names.join(", ")))
+        }
+        Some((_, Values::OneOf(values))) if !value.is_empty() && !values.iter().any(|known| value == known) => {
+            Some(format!("{name}={} has no effect; values are {}", value.to_string_lossy(), values.join(" and ")))
+        }
+        Some(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn misspelt_names_and_values_are_told() {
+        let said = |name: &str, value: &str| complaint(OsStr::new(name), &value.into());
+        for (name, value) in [
+            ("PMIX_DSTORE_SHM", "0"),
+            ("PMIX_DSTORE_LOG", "loud"),
+            ("PMIX_DSTORE_SHM", ""),
+            ("PMIX_RANK", "x"),
+            ("PMIX_DSTORE_SECRET", "x"),
+        ] {
+            assert_eq!(said(name, value), None, "{name}={value}");
+        }
+        assert_eq!(
+            said("PMIX_DSTORE_SHM", "off").as_deref(),
+            Some("PMIX_DSTORE_SHM=off has no effect; values are 0 and 1")
+        );
+        let unknown = said("PMIX_DSTORE_SMH", "0").unwrap();
+        assert!(unknown.starts_with("PMIX_DSTORE_SMH is no setting") && unknown.contains(", TRACE,"), "{unknown}");
+        assert!(!unknown.contains("SECRET"), "{unknown}");
+    }
+}
