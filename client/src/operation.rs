@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crossbeam::channel::{Receiver, unbounded};
 use pmix_dstore::model::{Result, Status};
 
 use crate::events::is_in_handler;
@@ -90,8 +91,8 @@ impl<T: Send + 'static> Operation<T> {
         self
     }
 
-    /// Requests to other servers of a tool, sent after success. The operation is over when they have answered; what they answer does not
-    /// change its result.
+    /// Requests to other servers of a tool, sent after success. [`Operation::wait`] waits some time for their answers; what they answer does
+    /// not change the result.
     pub(crate) fn then_ask(self, further: Requests) -> Operation<T> {
         Operation { further, ..self }
     }
@@ -105,12 +106,11 @@ impl<T: Send + 'static> Operation<T> {
             Plan::Ready(result) => result,
             Plan::Ask { payload, timeout, finish } => finish(self.link.request_wait(payload.into(), deadline(timeout))),
         };
-        for (link, payload) in self.further.into_iter().filter(|_| result.is_ok()) {
+        if result.is_ok() {
+            let answers = ask_all(self.further);
+            let until = Instant::now() + FURTHER_TIME;
             // A handler cannot wait: its thread may be the one that receives the answer.
-            match is_in_handler() {
-                true => link.request(payload, Box::new(|_| {})),
-                false => drop(link.request_wait(payload.into(), deadline(Some(FURTHER_TIME)))),
-            }
+            while !is_in_handler() && answers.recv_deadline(until).is_ok() {}
         }
         result
     }
@@ -137,7 +137,11 @@ impl<T: Send + 'static> Operation<T> {
             Plan::Ask { payload, finish, .. } => {
                 let further = self.further;
                 let end = |reply| match finish(reply) {
-                    Ok(result) => ask_in_turn(further, Box::new(|| done(Ok(result)))),
+                    Ok(result) => {
+                        // Not waited for: one that is silent must not keep the callback of the server in use from coming.
+                        drop(ask_all(further));
+                        done(Ok(result));
+                    }
                     failed => done(failed),
                 };
                 self.link.request(payload, Box::new(end));
@@ -146,12 +150,20 @@ impl<T: Send + 'static> Operation<T> {
     }
 }
 
-/// Sends a request to each server when the one before has answered, and then calls `done`.
-fn ask_in_turn(mut requests: Requests, done: Box<dyn FnOnce() + Send>) {
-    match requests.pop() {
-        Some((link, payload)) => link.request(payload, Box::new(move |_| ask_in_turn(requests, done))),
-        None => done(),
+/// Sends its request to each server. Each answer, whatever it is, comes out of the channel, which is closed after the last.
+fn ask_all(requests: Requests) -> Receiver<()> {
+    let (answered, answers) = unbounded();
+    for (link, payload) in requests {
+        let answered = answered.clone();
+        // The receiver is gone where nobody waits.
+        link.request(
+            payload,
+            Box::new(move |_| {
+                let _ = answered.send(());
+            }),
+        );
     }
+    answers
 }
 
 /// When a caller stops waiting for a server that has to answer within `timeout`.
@@ -166,9 +178,6 @@ pub(crate) fn outcome(status: Status) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-
-    use crossbeam::channel::unbounded;
-
     use super::*;
     use crate::channel::Offline;
 

@@ -158,7 +158,10 @@ fn a_program_that_cannot_run_is_named() {
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("a file of ours");
     let ended = Run::ranks(20, &script, Library::ours()).traced(&traces).run();
     fs::remove_file(&script).expect("a file of ours");
-    let said = format!("pmixrun: cannot start {}: No such file or directory\n", script.display());
+    let said = format!(
+        "pmixrun: cannot start {}: No such file or directory (its first line asks for /no/such/interpreter, which is not there)\n",
+        script.display()
+    );
     assert_eq!((ended.code(), ended.stderr.as_str()), (125, said.as_str()), "{ended}");
     assert!(!ended.left, "processes were left behind: {ended}");
     traces.assert_none_left(&ended);

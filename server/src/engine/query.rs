@@ -73,8 +73,8 @@ struct Found {
 impl Found {
     fn status(&self) -> Status {
         match self.failed {
-            Some(_) if self.missing > 0 && self.answered > 0 => Status::QUERY_PARTIAL_SUCCESS,
-            Some(failed) if self.missing > 0 => failed,
+            Some(failed) if self.answered == 0 => failed,
+            Some(_) if self.missing > 0 => Status::QUERY_PARTIAL_SUCCESS,
             _ => Status::SUCCESS,
         }
     }
@@ -377,7 +377,8 @@ impl Engine {
     fn count_of_tools(&self, state: &NspaceState) -> Option<u32> {
         let is_tool = |id: &PeerId| self.peers.get(id).is_some_and(|peer| peer.is_tool);
         let mut connections = state.clients.values().flat_map(|client| &client.connections);
-        let are_tools = state.job.size() == 0 && !state.clients.is_empty() && connections.all(is_tool);
+        let are_tools =
+            state.is_of_tools && state.job.size() == 0 && !state.clients.is_empty() && connections.all(is_tool);
         are_tools.then_some(state.clients.len() as u32)
     }
 

@@ -193,6 +193,8 @@ pub struct Args {
     pub args: Vec<OsString>,
 }
 
+/// How a command line may begin to tell the number of ranks.
+const RANKS_NAMES: [&str; 5] = ["-n", "-np", "--np", "--n", "-c"];
 /// The most ranks; a larger number is taken for a mistake.
 const RANKS_MAX: u32 = 65_536;
 
@@ -210,7 +212,9 @@ impl Args {
 
 impl Options {
     fn checked(self) -> Result<Args, String> {
-        if self.words.iter().any(|word| word == ":") && !self.is_ended_by_dashes {
+        // Programs may have the word for themselves; with a number of ranks behind it, it is meant for mpirun.
+        let is_next = |pair: &[OsString]| pair[0] == ":" && RANKS_NAMES.iter().any(|name| pair[1] == *name);
+        if self.words.windows(2).any(is_next) && !self.is_ended_by_dashes {
             return Err("a colon separates programs for mpirun, and pmixrun starts one program; -- before the program lets it have the word".into());
         }
         let slots = hosts::slots(&self.host)?;
@@ -340,7 +344,8 @@ mod tests {
         assert_eq!(args.report, None);
         let args = run("-n 1 -- -prog -- -x");
         assert_eq!((args.program, args.args), ("-prog".into(), vec!["--".into(), "-x".into()]));
-        assert_eq!(run("-n 1 -- prog : x").args, [":", "x"]);
+        assert_eq!(run("-n 1 prog : x").args, [":", "x"]);
+        assert_eq!(run("-n 1 -- prog : -n 3").args, [":", "-n", "3"]);
         let args = run("-n 1 -x A=-n prog -np 3 -wdir /");
         assert_eq!((args.ranks, args.args), (1, ["-np", "3", "-wdir", "/"].map(OsString::from).into()));
     }
@@ -407,6 +412,9 @@ mod tests {
             ("-n 2", "PROGRAM"),
             ("-n 2 --bind-to socket prog", "none, core"),
             ("-n 2 --nonsense prog", "--nonsense"),
+            ("-hostfile hosts -n 2 prog", "--hostfile"),
+            ("-npernode 2 prog", "--npernode"),
+            ("-n 2 -loud prog", "--loud"),
             ("-n 2 -y prog", "'-y'"),
             ("-n 2 --timeout soon prog", "number of seconds"),
             ("-n 3 --host localhost:2 prog", "too many ranks"),

@@ -35,9 +35,10 @@ impl Room {
             .map_err(|error| format!("no memory for the job's directories: {error}"))?;
         let some = (0..DESCRIPTORS_TO_REMOVE).map(|_| io::stderr().as_fd().try_clone_to_owned());
         let descriptors: io::Result<Vec<OwnedFd>> = some.collect();
-        let descriptors = descriptors.map_err(|error| match error.raw_os_error() {
-            Some(libc::EMFILE) => format!("no descriptors for the job's directories: {}", too_few_descriptors(ranks)),
-            _ => format!("no descriptors for the job's directories: {error}"),
+        let descriptors = descriptors.map_err(|error| {
+            let is_limit = error.raw_os_error() == Some(libc::EMFILE);
+            let hint = if is_limit { too_few_descriptors(ranks) } else { String::new() };
+            format!("no descriptors for the job's directories: {error}{hint}")
         })?;
         Ok(Room { _space: space, _descriptors: descriptors })
     }

@@ -1,6 +1,6 @@
 //! What the ranks of a job wait for, in words, when somebody asks or ends the job from outside.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pmix_client::inspection::Collective;
 use pmix_dstore::model::{Proc, ProcInfo};
@@ -23,16 +23,17 @@ pub(super) fn explained(table: &Table<'_>, waiting: &Waiting) -> Vec<String> {
     let gets = waiting.gets.iter().map(|get| waits::of_wait(get, &processes));
     let mut lines = first(collectives.collect());
     lines.extend(first(gets.collect()));
-    lines.extend(elsewhere(
-        ranks.iter().filter(|(process, row)| row.ended.is_none() && !is_told(waiting, &process.proc)),
-    ));
+    let told = told_of(waiting);
+    lines.extend(elsewhere(ranks.iter().filter(|(process, row)| row.ended.is_none() && !told.contains(&process.proc))));
     lines
 }
 
-/// Whether a line about what waits names the process.
-fn is_told(waiting: &Waiting, proc: &Proc) -> bool {
-    let is_in = |collective: &Collective| collective.entered.contains(proc) || collective.absent.contains(proc);
-    waiting.collectives.iter().any(is_in) || waiting.gets.iter().any(|get| get.asker == *proc)
+/// The processes that the lines about what waits name.
+fn told_of(waiting: &Waiting) -> BTreeSet<&Proc> {
+    fn of(collective: &Collective) -> impl Iterator<Item = &Proc> {
+        collective.entered.iter().chain(&collective.absent)
+    }
+    waiting.collectives.iter().flat_map(of).chain(waiting.gets.iter().map(|get| &get.asker)).collect()
 }
 
 /// Where ranks are that are in no call that waits.

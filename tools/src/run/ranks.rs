@@ -155,11 +155,11 @@ pub(super) fn allow_descriptors(ranks: u32) {
     }
 }
 
-/// What a user can do where descriptors have run out.
+/// What to add to a message where descriptors have run out: what a user can do.
 pub(super) fn too_few_descriptors(ranks: u32) -> String {
     let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(_, hard)| hard);
     let ranks_text = if ranks == 1 { "a rank".to_owned() } else { format!("{ranks} ranks") };
-    format!("{ranks_text} may need {} descriptors, and the limit is {limit}: ulimit -Hn", descriptors_for(ranks))
+    format!("; {ranks_text} may need {} descriptors, and the limit is {limit}: ulimit -Hn", descriptors_for(ranks))
 }
 
 /// Lets a write beyond the limit of a file's size fail instead of ending this process. Ranks have the default again.

@@ -228,12 +228,9 @@ impl Supervisor<'_> {
     /// Requests the start of a rank from the watchdog; returns the rank's output streams.
     fn request_start(&mut self, rank: u32, binding: &Binding) -> Result<Vec<Output>, String> {
         let words = |error: std::io::Error| {
-            let hint = ranks::too_few_descriptors(self.args.ranks);
-            if error.raw_os_error() == Some(libc::EMFILE) {
-                format!("no pipes for rank {rank}: {hint}")
-            } else {
-                format!("no pipes for rank {rank}: {error}")
-            }
+            let is_limit = error.raw_os_error() == Some(libc::EMFILE);
+            let hint = if is_limit { ranks::too_few_descriptors(self.args.ranks) } else { String::new() };
+            format!("no pipes for rank {rank}: {error}{hint}")
         };
         let proc = Proc::new(self.nspace.clone(), Rank(rank));
         let env =
@@ -394,14 +391,15 @@ impl Supervisor<'_> {
         if self.timeout_at.is_some_and(|at| at <= now) {
             self.timeout_at = None;
             self.write_until = now.checked_add(self.args.grace);
-            let waits = self.what_waits();
+            let waiting = self.server.waiting();
             let seconds = self.args.timeout.unwrap_or_default().as_secs_f64();
             self.fail(
                 EXIT_TIMEOUT,
                 Status::ERR_TIMEOUT,
                 &format!("the job has run for {seconds} s, which is its limit"),
             );
-            self.say_all(&waits);
+            let lines = self.what_waits(&waiting);
+            self.say_all(&lines);
         }
         if self.kill_at.is_some_and(|at| at <= now) {
             self.kill_at = None;
@@ -492,7 +490,8 @@ impl Supervisor<'_> {
     fn forward(&mut self, signal: Signal) {
         if matches!(signal, Signal::SIGUSR1 | Signal::SIGUSR2) {
             if signal == Signal::SIGUSR1 {
-                self.say_all(&self.what_waits());
+                let lines = self.what_waits(&self.server.waiting());
+                self.say_all(&lines);
             }
             return self.watchdog.signal_ranks(signal);
         }
@@ -501,15 +500,16 @@ impl Supervisor<'_> {
             return self.watchdog.signal_all(Signal::SIGKILL);
         }
         self.say(&format!("{signal}: ending the job"));
-        if self.failure.is_none() {
-            self.say_all(&self.what_waits());
-        }
+        let waiting = self.failure.is_none().then(|| self.server.waiting());
         let (exit, status) = (128 + signal as i32, Status::ERR_JOB_KILLED_BY_CMD);
         self.failure.get_or_insert(Failure { exit, status });
         self.write_until = Instant::now().checked_add(self.args.grace);
         self.kill_at = self.kill_at.or_else(|| Instant::now().checked_add(self.args.grace));
         self.server.ending(self.nspace);
         self.watchdog.signal_all(signal);
+        // The ranks have their signal: this may take a while where they are many.
+        let lines = waiting.map_or_else(Vec::new, |waiting| self.what_waits(&waiting));
+        self.say_all(&lines);
     }
 
     fn take_events(&mut self) {

@@ -8,6 +8,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use pmix_client::events::range;
 use pmix_dstore::model::{Info, Proc, Rank, Status, Value, keys};
+use pmix_server::Waiting;
 
 use super::super::control::{Action, Control, Ranks};
 use super::super::halts::ON_EXEC;
@@ -51,8 +52,8 @@ impl Supervisor<'_> {
     }
 
     /// What the ranks wait for, in words.
-    pub(super) fn what_waits(&self) -> Vec<String> {
-        hang::explained(&self.table(), &self.server.waiting())
+    pub(super) fn what_waits(&self, waiting: &Waiting) -> Vec<String> {
+        hang::explained(&self.table(), waiting)
     }
 
     /// Does to ranks what a tool or a rank asks. To end all of them is to end the job, with all processes that they have started.
