@@ -251,7 +251,10 @@ impl Engine {
         let mut ended_unconnected = Vec::new();
         for nspace in Self::nspaces_of(&collective.signature) {
             let Some(state) = self.nspaces.get_mut(&nspace) else { continue };
-            let ranks = std::mem::take(&mut state.ended_unconnected);
+            let mut ranks = std::mem::take(&mut state.ended_unconnected);
+            if state.is_ending {
+                ranks.clear();
+            }
             ended_unconnected.extend(ranks.into_iter().map(|rank| Proc::new(nspace.clone(), rank)));
         }
         let (word, procs) = (collective.kind.word(), in_words(&collective.procs));

@@ -428,6 +428,17 @@ fn the_process_table_has_the_numbers_of_connected_processes() {
 
 /// One key of two jobs, and the host answers for one: its answer does not say for which, so that it is asked again for each.
 #[test]
+fn a_query_without_keys_ends_as_the_host_says() {
+    let mut bench = Bench::new(0, 1, 2);
+    for (tag, queries) in [(63, vec![Query { keys: Vec::new(), qualifiers: Vec::new() }]), (64, Vec::new())] {
+        bench.request(0, tag, Request::Query { queries });
+        bench.answer_last(UpcallResult::Op(Status::ERR_NO_PERMISSIONS));
+        let reply = InfosReply::decode(PLAIN, Version::OURS, &bench.reply(0, tag).unwrap()).unwrap();
+        assert_eq!(reply.status, Status::ERR_NO_PERMISSIONS);
+    }
+}
+
+#[test]
 fn a_key_of_two_jobs_has_the_answer_of_each() {
     let mut bench = Bench::new(0, 1, 2);
     bench.add_other();
