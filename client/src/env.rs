@@ -260,6 +260,9 @@ fn wrong_variable(lookup: impl Fn(&str) -> Option<OsString>) -> String {
 /// What the recorder's variables say. Hardly any process has them, so that their names are not searched for in each start.
 #[cold]
 fn recorder_of(lookup: impl Fn(&str) -> Option<OsString>) -> RecorderSettings {
+    if environment::is_privileged() {
+        return RecorderSettings::default();
+    }
     RecorderSettings {
         file: lookup("PMIX_DSTORE_RECORD").is_some_and(|value| value == "1"),
         dump_signal: lookup("PMIX_DSTORE_DUMP_SIGNAL").map(|value| value.to_string_lossy().into_owned()),

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use pmix_dstore::log::{self, Level, Target, Writer};
 use pmix_dstore::model::{Proc, Rank, Result, Status};
-use pmix_dstore::recorder::{Note, Ring, Step};
+use pmix_dstore::recorder::{Note, Open, Ring, Step};
 use pmix_dstore::segment::Directory;
 use pmix_wire::Request;
 
@@ -78,18 +78,19 @@ pub(crate) fn stop() {
 
 /// A step that has begun.
 #[must_use = "the step ends when this is told"]
-pub(crate) struct Begun(Option<(u64, Box<Note>)>);
+pub(crate) struct Begun(Option<Box<(Open, Note)>>);
 
 impl Begun {
     /// Notes that a step begins. `note` is made only if there is a recorder; a step that is not noted has none.
     pub fn new(note: impl FnOnce() -> Option<Note>) -> Begun {
-        Begun(ring().and_then(|ring| note().map(|note| (ring.begin(note), Box::new(note)))))
+        Begun(ring().and_then(|ring| note().map(|note| Box::new((ring.begin(note), note)))))
     }
 
     /// Notes that it has ended.
     pub fn end<T>(self, result: &Result<T>) {
-        if let Some(((begun, note), ring)) = self.0.zip(ring()) {
-            ring.end(begun, *note, result.as_ref().err().copied().unwrap_or(Status::SUCCESS));
+        if let Some((step, ring)) = self.0.zip(ring()) {
+            let (begun, note) = *step;
+            ring.end(begun, note, result.as_ref().err().copied().unwrap_or(Status::SUCCESS));
         }
     }
 }

@@ -36,6 +36,19 @@ pub fn has(mut is_meant: impl FnMut(&[u8]) -> bool) -> bool {
     }
 }
 
+/// Whether the kernel started this program with more rights than its user has: by ids of the file, its capabilities or a security module.
+pub fn is_secure() -> bool {
+    // SAFETY: the call takes a number and touches no memory of ours.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+/// Whether this program has more rights than its user, who then does not choose by variables which files it writes or what it does at a
+/// signal.
+pub fn is_privileged() -> bool {
+    use nix::unistd::{getegid, geteuid, getgid, getuid};
+    is_secure() || getuid() != geteuid() || getgid() != getegid()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

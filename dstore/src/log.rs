@@ -216,7 +216,7 @@ impl Settings {
             }
         }
         // Where the program has more rights than its user, the user does not choose a file.
-        let file = lookup(FILE).filter(|_| !is_privileged());
+        let file = lookup(FILE).filter(|_| !environment::is_privileged());
         let file = file.map(|file| std::path::absolute(&file).map_or(file, PathBuf::into_os_string));
         (Settings { levels, file }, wrong)
     }
@@ -245,12 +245,6 @@ fn bad_word(word: &str) -> String {
     format!(
         "{LEVELS}: {word} is ignored: a level is error, warn, info, debug or trace, alone or as TARGET=LEVEL; targets are {targets}"
     )
-}
-
-/// Whether this program has more rights than its user, as far as ids tell.
-fn is_privileged() -> bool {
-    use nix::unistd::{getegid, geteuid, getgid, getuid};
-    getuid() != geteuid() || getgid() != getegid()
 }
 
 /// The path of a process's file, from the value of [`FILE`].

@@ -7,14 +7,8 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
 use pmix_server::KEEPALIVE_VARIABLE;
 
-/// Whether this program has more rights than its user.
-pub fn is_secure() -> bool {
-    // SAFETY: the call takes a number and touches no memory of ours.
-    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
-}
-
 /// The read end of the pipe, if the starter passed one. Children get neither the variable nor the descriptor. A program that
-/// [is secure](is_secure) does not let its user choose the descriptor: it only removes the variable.
+/// [is secure](pmix_dstore::environment::is_secure) does not let its user choose the descriptor: it only removes the variable.
 pub fn take(is_secure: bool) -> Option<OwnedFd> {
     let number = env::var_os(KEEPALIVE_VARIABLE)?;
     let name = CString::new(KEEPALIVE_VARIABLE).ok()?;

@@ -64,7 +64,7 @@ fn of_recorder(seeds: &mut Seeds) -> std::io::Result<()> {
     let begun = ring.begin(note);
     ring.end(begun, note, Status::ERR_TIMEOUT);
     ring.happen(Note::new(Step::Event, 1, b"job"), Status::ERR_PROC_ABORTED);
-    ring.begin(Note::new(Step::Get, 1, b"key"));
+    let _waits = ring.begin(Note::new(Step::Get, 1, b"key"));
     let file = fs::read(outer.join("steps-0"))?;
     for mended in [0, 1] {
         add(seeds, "recorder", &[mended], &file);

@@ -1,11 +1,12 @@
 /* A rank whose steps are recorded, and that may have a handler for SIGUSR2 of its own.
  *
- *   recorded [--handler] [--fork] [--between COMMAND]
+ *   recorded [--handler] [--fork] [--user ID] [--between COMMAND]
  *
  * It commits, enters a fence, lets rank 0's shell run the command, and enters a second fence.
  *
  *   --handler   installs a handler for SIGUSR2 before PMIx_Init
  *   --fork      a forked child commits two values, which the library refuses
+ *   --user ID   this is the user, and the rights stay those of root
  *
  * Prints what SIGUSR2 leads to after PMIx_Init and after PMIx_Finalize, and how often the own handler was called.
  */
@@ -63,6 +64,11 @@ int main(int argc, char **argv)
             signal(SIGUSR2, handle);
         } else if (strcmp(argv[at], "--fork") == 0) {
             forks = true;
+        } else if (strcmp(argv[at], "--user") == 0 && at + 1 < argc) {
+            if (setreuid((uid_t) atoi(argv[++at]), (uid_t) -1) != 0) {
+                say("the user cannot be set");
+                return 1;
+            }
         } else if (strcmp(argv[at], "--between") == 0 && at + 1 < argc) {
             between = argv[++at];
         }

@@ -13,7 +13,7 @@ use super::ring;
 
 /// The number of the signal.
 pub const VARIABLE: &str = "PMIX_DSTORE_DUMP_SIGNAL";
-/// Signals that a fault in the program raises: at the second one the program ends as without a handler.
+/// Signals that a fault in the program raises: the program ends by them, after the steps are written.
 const FAULTS: [c_int; 7] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT, libc::SIGTRAP, libc::SIGSYS];
 /// Longer lines are cut.
@@ -37,7 +37,7 @@ pub fn install(text: &str) -> Result<(), String> {
         return Err(format!("the program has a handler for signal {signal}, or ignores it"));
     }
     let once = if FAULTS.contains(&signal) { libc::SA_RESETHAND } else { 0 };
-    if !set_disposition(signal, handler as *const () as usize, libc::SA_RESTART | once) {
+    if !set_disposition(signal, handler as *const () as usize, libc::SA_RESTART | libc::SA_ONSTACK | once) {
         return Err(format!("signal {signal} cannot have a handler"));
     }
     *installed = Some(signal);
@@ -83,10 +83,11 @@ fn set_disposition(signal: c_int, handler: usize, flags: c_int) -> bool {
     unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) == 0 }
 }
 
-/// Writes the steps of this process. In a forked child, which has none, the signal does what it does without a handler.
+/// Writes the steps of this process. The signal of a fault then does what it does without a handler, and so does each signal in a forked
+/// child, which has no steps.
 extern "C" fn handler(signal: c_int) {
     let errno = Errno::last_raw();
-    match ring() {
+    let is_over = match ring() {
         Some(ring) => {
             let mut line = Line::new();
             let _ = writeln!(line, "pmix-dstore[{}]: signal {signal}, the last steps:", ring.pid());
@@ -96,12 +97,15 @@ extern "C" fn handler(signal: c_int) {
                 let _ = writeln!(line, "pmix-dstore[{}]: {step}", ring.pid());
                 line.flush();
             });
+            // Not every one comes again by itself: another process may have sent it, and a breakpoint is passed. SA_RESETHAND has
+            // taken the handler away.
+            FAULTS.contains(&signal)
         }
-        None => {
-            set_disposition(signal, libc::SIG_DFL, 0);
-            // SAFETY: a plain system call. The signal is blocked until this handler returns.
-            unsafe { libc::raise(signal) };
-        }
+        None => set_disposition(signal, libc::SIG_DFL, 0),
+    };
+    if is_over {
+        // SAFETY: a plain system call. The signal is blocked until this handler returns.
+        unsafe { libc::raise(signal) };
     }
     Errno::set_raw(errno);
 }

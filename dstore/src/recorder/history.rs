@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::time::Duration;
 
-use super::record::{FILE_LEN, Header, MAGIC, Phase, RECORD_COUNT, Record, VERSION, WORDS, Words};
+use super::record::{FILE_LEN, Header, MAGIC, Phase, RECORD_COUNT, Record, VERSION, WORDS};
 
 /// Why a file is not a recorder's.
 #[derive(Debug)]
@@ -101,13 +101,17 @@ impl History {
             return Err(FileError::Form("its length is not that of a file with the steps of a process"));
         }
         let header = Header::of_words(&blocks[0]).ok_or(FileError::Header)?;
-        let is_used = |words: &&Words| **words != [0; WORDS];
-        let used = records.iter().filter(is_used).count();
+        let (last, open) = records.split_at(RECORD_COUNT);
+        // In a place that was cleared only the number is.
+        let used = last.iter().filter(|words| **words != [0; WORDS]).count()
+            + open.iter().filter(|words| words[0] != 0).count();
         let mut records: Vec<Record> = records.iter().filter_map(Record::of_words).collect();
+        let damaged = used - records.len();
         records.sort_by_key(|record| record.serial);
+        records.dedup_by_key(|record| record.serial);
         let nspace = header.nspace();
         let Header { pid, rank, time, .. } = header;
-        Ok(History { nspace, rank, pid, time, damaged: used - records.len(), records })
+        Ok(History { nspace, rank, pid, time, damaged, records })
     }
 
     /// What the process does and did.

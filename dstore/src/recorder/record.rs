@@ -9,13 +9,15 @@ use crate::model::Status;
 /// The first word of a file: `PMIXSTEP`.
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"PMIXSTEP");
 /// The version of the layout.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 /// Words of 8 bytes of the header and of each record.
 pub(super) const WORDS: usize = 16;
-/// Records of a file.
-pub const RECORD_COUNT: usize = 63;
+/// The last records that a file keeps.
+pub const RECORD_COUNT: usize = 55;
+/// Places behind them for copies of the records of steps that have not ended: such a step may be older than the last records.
+pub const OPEN_COUNT: usize = 8;
 /// Bytes of a file.
-pub const FILE_LEN: usize = (RECORD_COUNT + 1) * WORDS * 8;
+pub const FILE_LEN: usize = (1 + RECORD_COUNT + OPEN_COUNT) * WORDS * 8;
 /// Words of text in the header and in a record.
 const TEXT_WORDS: usize = 10;
 /// Bytes of text in a record; longer texts are cut.

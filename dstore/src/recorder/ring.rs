@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use memmap2::{MmapMut, MmapOptions, MmapRaw};
@@ -14,7 +14,7 @@ use nix::sys::stat::{Mode, SFlag, fstatat};
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 
 use super::files::name_of;
-use super::record::{FILE_LEN, Header, Note, Phase, RECORD_COUNT, Record, WORDS, Words};
+use super::record::{FILE_LEN, Header, Note, OPEN_COUNT, Phase, RECORD_COUNT, Record, WORDS, Words};
 use crate::file_ban;
 use crate::model::{Proc, Status};
 
@@ -23,8 +23,20 @@ pub struct Ring {
     memory: MmapRaw,
     /// The number of the next record.
     next: AtomicU64,
+    /// The places for open steps that are taken, a bit for each.
+    taken: AtomicU32,
     /// The process that made it.
     pid: u32,
+}
+
+/// A step that has begun, for [`Ring::end`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "the step ends when this is told"]
+pub struct Open {
+    serial: u64,
+    time: Duration,
+    /// Its place among the open steps. None is free if many are open: then the last records alone have it.
+    place: Option<usize>,
 }
 
 impl Ring {
@@ -46,7 +58,8 @@ impl Ring {
         }
         let name = format!("../{}", name_of(me.rank.0));
         let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        let make = || openat(directory, name.as_str(), flags, Mode::from_bits_truncate(0o600));
+        // For this process alone the file is open for writing: one that is cut would end the process.
+        let make = || openat(directory, name.as_str(), flags, Mode::from_bits_truncate(0o400));
         let file = match make() {
             Err(Errno::EEXIST) => {
                 unlinkat(directory, name.as_str(), UnlinkatFlags::NoRemoveDir)?;
@@ -79,7 +92,7 @@ impl Ring {
     }
 
     fn of(memory: MmapRaw) -> Ring {
-        Ring { memory, next: AtomicU64::new(1), pid: std::process::id() }
+        Ring { memory, next: AtomicU64::new(1), taken: AtomicU32::new(0), pid: std::process::id() }
     }
 
     /// The process that made it. A forked child has the memory, too, but is not to write there.
@@ -95,42 +108,64 @@ impl Ring {
         &all[WORDS..]
     }
 
-    fn slot(&self, serial: u64) -> &[AtomicU64] {
-        let index = (serial.wrapping_sub(1) % RECORD_COUNT as u64) as usize;
+    /// The words of a record: the last ones, and then those of open steps.
+    fn slot(&self, index: usize) -> &[AtomicU64] {
         &self.words()[index * WORDS..][..WORDS]
     }
 
-    /// The record of this number, if it is still there.
-    fn read(&self, serial: u64) -> Option<Record> {
-        let mut words: Words = [0; WORDS];
-        for (word, at) in words.iter_mut().zip(self.slot(serial)) {
-            *word = at.load(Ordering::Relaxed);
-        }
-        Record::of_words(&words).filter(|record| record.serial == serial)
+    fn slot_of(&self, serial: u64) -> &[AtomicU64] {
+        self.slot((serial.wrapping_sub(1) % RECORD_COUNT as u64) as usize)
     }
 
-    fn write(&self, record: Record) {
+    fn read(slot: &[AtomicU64]) -> Option<Record> {
+        let mut words: Words = [0; WORDS];
+        for (word, at) in words.iter_mut().zip(slot) {
+            *word = at.load(Ordering::Relaxed);
+        }
+        Record::of_words(&words)
+    }
+
+    fn write(slot: &[AtomicU64], record: &Record) {
         // In any order: the check tells whether all words have come. Two threads that are a whole ring apart tear a record.
-        for (word, at) in record.to_words().into_iter().zip(self.slot(record.serial)) {
+        for (word, at) in record.to_words().into_iter().zip(slot) {
             at.store(word, Ordering::Relaxed);
         }
     }
 
-    fn add(&self, phase: Phase, status: Status, (begun, took): (u32, Duration), note: Note) -> u64 {
+    fn add(&self, phase: Phase, status: Status, (begun, took): (u32, Duration), note: Note) -> Record {
         let serial = self.next.fetch_add(1, Ordering::Relaxed);
-        self.write(Record { serial, time: now(), phase, took, status, begun, note });
-        serial
+        let record = Record { serial, time: now(), phase, took, status, begun, note };
+        Ring::write(self.slot_of(serial), &record);
+        record
     }
 
-    /// Records that a step begins; returns its number, for [`Ring::end`].
-    pub fn begin(&self, note: Note) -> u64 {
-        self.add(Phase::Begun, Status::SUCCESS, (0, Duration::ZERO), note)
+    /// Takes a place for an open step.
+    fn take_place(&self) -> Option<usize> {
+        let free = |taken: u32| Some(taken.trailing_ones()).filter(|place| *place < OPEN_COUNT as u32);
+        let with_one = |taken: u32| free(taken).map(|place| taken | 1 << place);
+        let before = self.taken.fetch_update(Ordering::Acquire, Ordering::Relaxed, with_one).ok()?;
+        free(before).map(|place| place as usize)
+    }
+
+    /// Records that a step begins.
+    pub fn begin(&self, note: Note) -> Open {
+        let record = self.add(Phase::Begun, Status::SUCCESS, (0, Duration::ZERO), note);
+        let place = self.take_place();
+        if let Some(place) = place {
+            Ring::write(self.slot(RECORD_COUNT + place), &record);
+        }
+        Open { serial: record.serial, time: record.time, place }
     }
 
     /// Records that a step has ended.
-    pub fn end(&self, begun: u64, note: Note, status: Status) {
-        let took = self.read(begun).map_or(Duration::ZERO, |record| now().saturating_sub(record.time));
-        self.add(Phase::Ended, status, (begun as u32, took), note);
+    pub fn end(&self, begun: Open, note: Note, status: Status) {
+        let took = now().saturating_sub(begun.time);
+        self.add(Phase::Ended, status, (begun.serial as u32, took), note);
+        // After its end is recorded: a process that is killed in between has not lost the step.
+        if let Some(place) = begun.place {
+            self.slot(RECORD_COUNT + place)[0].store(0, Ordering::Relaxed);
+            self.taken.fetch_and(!(1 << place), Ordering::Release);
+        }
     }
 
     /// Records a step without duration.
@@ -142,12 +177,16 @@ impl Ring {
     /// signal handler calls it.
     pub fn tell(&self, mut say: impl FnMut(&dyn std::fmt::Display)) {
         let next = self.next.load(Ordering::Relaxed);
-        let all = || (next.saturating_sub(RECORD_COUNT as u64).max(1)..next).filter_map(|serial| self.read(serial));
+        let oldest = next.saturating_sub(RECORD_COUNT as u64).max(1);
+        let of_number = |serial| Ring::read(self.slot_of(serial)).filter(|record| record.serial == serial);
+        let all = || (oldest..next).filter_map(of_number);
+        let open = (RECORD_COUNT..RECORD_COUNT + OPEN_COUNT).filter_map(|index| Ring::read(self.slot(index)));
+        let older = open.filter(|record| record.serial < oldest);
         let now = now();
         all().filter(|record| record.phase != Phase::Begun).for_each(|record| say(&record.in_words(now)));
         let has_ended =
             |begun: &Record| all().any(|record| record.phase == Phase::Ended && record.begun == begun.serial as u32);
-        let open = all().filter(|record| record.phase == Phase::Begun && !has_ended(record));
+        let open = older.chain(all()).filter(|record| record.phase == Phase::Begun && !has_ended(record));
         open.for_each(|record| say(&record.in_words(now)));
     }
 }

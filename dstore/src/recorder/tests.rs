@@ -39,10 +39,10 @@ fn steps_are_read_as_they_were_recorded() {
     let begun = ring.begin(commit);
     ring.end(begun, commit, Status::ERR_LOST_CONNECTION);
     ring.happen(Note::new(Step::Event, 2, b"job"), Status::ERR_PROC_ABORTED);
-    ring.begin(Note::new(Step::Get, 1, &[b'k'; TEXT_LEN + 1]));
-    ring.begin(Note::new(Step::Fence, 0, b"a\nb\x1b"));
+    let _get = ring.begin(Note::new(Step::Get, 1, &[b'k'; TEXT_LEN + 1]));
+    let _fence = ring.begin(Note::new(Step::Fence, 0, b"a\nb\x1b"));
     let path = outer.path().join("steps-3");
-    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o400);
     let history = history(&path);
     assert_eq!((history.nspace.as_str(), history.rank, history.damaged), ("job", 3, 0));
     assert_eq!(history.pid, std::process::id());
@@ -64,20 +64,53 @@ fn steps_are_read_as_they_were_recorded() {
 }
 
 #[test]
-fn the_last_steps_stay_and_a_step_whose_beginning_is_gone_is_over() {
+fn the_last_steps_stay_and_a_step_that_waits_stays_longer() {
     let (outer, inner) = directories();
     let ring = Ring::create(inner.as_fd(), &me(0)).unwrap();
     let fence = Note::new(Step::Fence, 2, b"");
     let begun = ring.begin(fence);
     let rounds = RECORD_COUNT as u32 * 3;
     (0..rounds).for_each(|number| ring.happen(Note::new(Step::Event, number, b""), Status::SUCCESS));
+    let path = outer.path().join("steps-0");
+    let waits = history(&path);
+    assert_eq!((waits.records.len(), waits.damaged), (RECORD_COUNT + 1, 0));
+    let open: Vec<_> = waits.past().open.into_iter().map(words).collect();
+    assert_eq!(open, ["in PMIx_Fence of 2 processes since 4.0 s"]);
+    let mut told = Vec::new();
+    ring.tell(|line| told.push(line.to_string()));
+    assert!(told.last().unwrap().starts_with("in PMIx_Fence of 2 processes since "), "{told:?}");
+    std::thread::sleep(Duration::from_millis(2));
     ring.end(begun, fence, Status::SUCCESS);
-    let history = history(&outer.path().join("steps-0"));
-    assert_eq!((history.records.len(), history.damaged), (RECORD_COUNT, 0));
-    let past = history.past();
+    let over = history(&path);
+    assert_eq!((over.records.len(), over.damaged), (RECORD_COUNT, 0));
+    let past = over.past();
     assert!(past.open.is_empty());
-    assert_eq!(words(past.over[0]), "PMIx_Fence of 2 processes, 4.0 s ago, took 0.0 ms");
+    assert_eq!(past.over[0].note, fence);
+    assert!(past.over[0].took >= Duration::from_millis(2), "{:?}", past.over[0]);
     assert_eq!(past.over[1].note.number, rounds - 1);
+    // The end is forgotten, too: the step stays over.
+    (0..rounds).for_each(|number| ring.happen(Note::new(Step::Event, number, b""), Status::SUCCESS));
+    assert!(history(&path).past().open.is_empty());
+}
+
+#[test]
+fn places_of_steps_that_wait_are_used_again_and_more_steps_than_places_are_told() {
+    let (outer, inner) = directories();
+    let ring = Ring::create(inner.as_fd(), &me(0)).unwrap();
+    let path = outer.path().join("steps-0");
+    let note = |number| Note::new(Step::Fence, number, b"");
+    let numbers = || history(&path).past().open.iter().map(|record| record.note.number).collect::<Vec<_>>();
+    let begun = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map(|number| ring.begin(note(number)));
+    assert_eq!(numbers(), [10, 9, 8, 7, 6, 5, 4, 3, 2, 1]);
+    let forget = || (0..RECORD_COUNT).for_each(|_| ring.happen(note(0), Status::SUCCESS));
+    forget();
+    assert_eq!(numbers(), [8, 7, 6, 5, 4, 3, 2, 1], "only places are left");
+    for (number, begun) in begun.into_iter().enumerate().skip(2) {
+        ring.end(begun, note(number as u32 + 1), Status::SUCCESS);
+    }
+    let [_, _] = [20, 21].map(|number| ring.begin(note(number)));
+    forget();
+    assert_eq!(numbers(), [21, 20, 2, 1]);
 }
 
 #[test]
@@ -97,7 +130,7 @@ fn torn_records_are_left_out_and_other_files_are_refused() {
         assert_eq!((history.records.len(), history.damaged), (3, 1), "{at}");
     }
     assert!(matches!(with(0, 1), Err(FileError::Magic)));
-    assert!(matches!(with(8, 2), Err(FileError::Version(3))));
+    assert!(matches!(with(8, 1), Err(FileError::Version(3))));
     for at in 16..128 {
         assert!(matches!(with(at, 1), Err(FileError::Header)), "{at}");
     }

@@ -56,7 +56,7 @@ status_call! {
         let infos = unsafe { infos(info, ninfo) }?;
         stock::adopt_defaults();
         // Before the server has threads, which might read the environment.
-        let pipe = keepalive::take(keepalive::is_secure());
+        let pipe = keepalive::take(pmix_dstore::environment::is_secure());
         process::init(|| {
             // SAFETY: as above; a topology among them is the host's and stays.
             if let Some(given) = unsafe { topology::given(info, ninfo) } {

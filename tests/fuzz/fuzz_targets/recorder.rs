@@ -6,13 +6,13 @@
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
-use pmix_dstore::recorder::{FILE_LEN, History, MAGIC, RECORD_COUNT};
+use pmix_dstore::recorder::{FILE_LEN, History, MAGIC, OPEN_COUNT, RECORD_COUNT};
 use pmix_fuzz::bounded;
 
 /// A history of a file of fixed length.
 const HEAP_MAX: usize = 1 << 20;
 /// Bytes of the header and of a record.
-const BLOCK: usize = FILE_LEN / (RECORD_COUNT + 1);
+const BLOCK: usize = FILE_LEN / (1 + RECORD_COUNT + OPEN_COUNT);
 
 fuzz_target!(|input: &[u8]| {
     let [mended, file @ ..] = input else { return };
@@ -20,12 +20,12 @@ fuzz_target!(|input: &[u8]| {
     if mended % 8 > 0 {
         file.resize(FILE_LEN, 0);
         file[..8].copy_from_slice(&MAGIC.to_ne_bytes());
-        file[8..16].copy_from_slice(&(1 | (RECORD_COUNT as u64) << 32).to_ne_bytes());
+        file[8..16].copy_from_slice(&(2 | (RECORD_COUNT as u64) << 32).to_ne_bytes());
         file.chunks_exact_mut(BLOCK).for_each(mend);
     }
     bounded(HEAP_MAX, 1, || {
         let Ok(history) = History::parse(&file) else { return };
-        assert!(history.records.len() + history.damaged <= RECORD_COUNT);
+        assert!(history.records.len() + history.damaged <= RECORD_COUNT + OPEN_COUNT);
         assert!(history.records.is_sorted_by_key(|record| record.serial));
         let past = history.past();
         assert!(past.open.len() + past.over.len() <= history.records.len());
