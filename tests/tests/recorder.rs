@@ -179,7 +179,7 @@ fn a_program_with_more_rights_than_its_user_records_nothing() {
     assert_eq!(secure_of(&["--ruid", "20001"]), "secure: true");
     for (user, leads_to) in [(0, "the library"), (20_001, "nobody")] {
         let job = format!(
-            "-n 1 sh -c 'export PMIX_DSTORE_DUMP_SIGNAL=12; exec {} --user {user}'",
+            "-n 1 sh -c 'export PMIX_DSTORE_DUMP_SIGNAL=12; . $WAIT; exec {} --user {user}'",
             program("recorded").display()
         );
         let ended = beside_job(Library::ours(), &Traces::begin(), &job, "");
