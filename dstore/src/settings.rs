@@ -86,8 +86,9 @@ mod tests {
             said("PMIX_DSTORE_SHM", "off").as_deref(),
             Some("PMIX_DSTORE_SHM=off has no effect; values are 0 and 1")
         );
-        let unknown = said("PMIX_DSTORE_SMH", "0").unwrap();
-        assert!(unknown.starts_with("PMIX_DSTORE_SMH is no setting") && unknown.contains(", TRACE,"), "{unknown}");
+        let misspelt = format!("{PREFIX}SMH");
+        let unknown = said(&misspelt, "0").unwrap();
+        assert!(unknown.starts_with(&format!("{misspelt} is no setting")) && unknown.contains(", TRACE,"), "{unknown}");
         assert!(!unknown.contains("SECRET"), "{unknown}");
     }
 }
