@@ -4,6 +4,7 @@
 //! interfaces in a file of root's. An environment variable would not do: where a user starts the host, its environment is
 //! the user's.
 
+use std::cell::OnceCell;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
@@ -25,21 +26,43 @@ const LISTENERS_MAX: usize = 16;
 /// How long the start of a server waits for munge.
 const PROBE_WAIT: Duration = Duration::from_secs(5);
 
+/// Whether munge works, asked at most once: a `munged` that is stopped holds each question for seconds.
+pub(crate) struct Munge {
+    ask: Box<dyn Fn() -> Result<(), String>>,
+    answer: OnceCell<Result<(), String>>,
+}
+
+impl Munge {
+    /// For a server of this user and group.
+    pub fn new(uid: u32, gid: u32) -> Munge {
+        Munge::with(move || munge_works(uid, gid))
+    }
+
+    fn with(ask: impl Fn() -> Result<(), String> + 'static) -> Munge {
+        Munge { ask: Box::new(ask), answer: OnceCell::new() }
+    }
+
+    /// # Errors
+    /// Why munge does not work, for the log.
+    pub fn works(&self) -> Result<(), String> {
+        self.answer.get_or_init(|| (self.ask)()).clone()
+    }
+}
+
 /// Whether munge tells this process its own user and group. Then it tells those of others as well.
 ///
 /// # Errors
 /// Why not, for the log.
-pub(crate) fn munge_works(config: &Config) -> Result<(), String> {
+fn munge_works(own_uid: u32, own_gid: u32) -> Result<(), String> {
     if !has_numbers_of_outside() {
         // Munge tells the numbers that users have outside.
         return Err("users have other numbers in this user namespace than outside, where munge is".into());
     }
     let Decoded { uid, gid, .. } = pmix_munge::probe(PROBE_WAIT).map_err(|fault| fault.to_string())?;
-    match (uid, gid) == (config.uid, config.gid) {
+    match (uid, gid) == (own_uid, own_gid) {
         true => Ok(()),
         false => Err(format!(
-            "munge takes this process, of user {} and group {}, for one of user {uid} and group {gid}",
-            config.uid, config.gid
+            "munge takes this process, of user {own_uid} and group {own_gid}, for one of user {uid} and group {gid}"
         )),
     }
 }
@@ -49,7 +72,12 @@ pub(crate) fn munge_works(config: &Config) -> Result<(), String> {
 ///
 /// # Errors
 /// Why there is none although both want one, for the log.
-pub(crate) fn listen(config: &Config, list: &Path, log: impl Fn(String)) -> Result<Vec<TcpListener>, String> {
+pub(crate) fn listen(
+    config: &Config,
+    munge: &Munge,
+    list: &Path,
+    log: impl Fn(String),
+) -> Result<Vec<TcpListener>, String> {
     if !config.wants_remote || !config.rendezvous.wants_tools() {
         return Ok(Vec::new());
     }
@@ -63,7 +91,7 @@ pub(crate) fn listen(config: &Config, list: &Path, log: impl Fn(String)) -> Resu
     if addresses.is_empty() {
         return Err(format!("{} names no address of this node", list.display()));
     }
-    munge_works(config)?;
+    munge.works()?;
     let bind = |address: &Ipv4Addr| {
         let listener = TcpListener::bind((*address, config.port));
         listener.map_err(|error| format!("listen at {address}, port {}: {error}", config.port))
@@ -111,8 +139,10 @@ fn addresses(text: &str, of_node: &[(String, Ipv4Addr)], log: impl Fn(String)) -
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
+    use std::rc::Rc;
 
     use nix::unistd::geteuid;
     use parking_lot::Mutex;
@@ -146,7 +176,7 @@ mod tests {
         let try_as = |wants: bool, takes_tools: bool| {
             let asks = [(keys::SERVER_REMOTE_CONNECTIONS, wants), (keys::SERVER_TOOL_SUPPORT, takes_tools)];
             let config = Config::read(&asks.map(|(key, is_set)| Info::new(key, Value::Bool(is_set)))).unwrap();
-            listen(&config, &list, |_| {}).map(|listeners| listeners.len())
+            listen(&config, &Munge::with(|| Ok(())), &list, |_| {}).map(|listeners| listeners.len())
         };
         let try_with = |wants| try_as(wants, true);
         assert_eq!(try_with(true), Ok(0), "there is no file");
@@ -160,6 +190,21 @@ mod tests {
         fs::set_permissions(&list, fs::Permissions::from_mode(0o666)).unwrap();
         let why = try_with(true).unwrap_err();
         assert!(why.contains("with mode 666; root must own it"), "{why}");
+    }
+
+    #[test]
+    fn munge_is_asked_once_and_only_where_it_is_needed() {
+        for answer in [Ok(()), Err("munged does not answer".to_owned())] {
+            let asked = Rc::new(Cell::new(0));
+            let (count, told) = (asked.clone(), answer.clone());
+            let munge = Munge::with(move || {
+                count.set(count.get() + 1);
+                told.clone()
+            });
+            assert_eq!(asked.get(), 0);
+            assert_eq!((munge.works(), munge.works()), (answer.clone(), answer.clone()));
+            assert_eq!(asked.get(), 1);
+        }
     }
 
     #[test]

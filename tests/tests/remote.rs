@@ -1,5 +1,6 @@
 //! Tools on other hosts, and munge. Two hosts are namespaces of this machine (`tests/remote/hosts.sh`).
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::thread;
@@ -7,9 +8,9 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use pmix_tests::peers::{NOBODY, OFFENDER, PLAIN, Peer, RANKS, Target, Way, log};
-use pmix_tests::{Ended, Host, Hosts, Library, Run, WaitingJob, pmixrun, program};
-use pmix_wire::{Hello, PeerKind};
+use pmix_tests::peers::{NOBODY, OFFENDER, PLAIN, Peer, RANKS, Target, Way, encode, log, tagged};
+use pmix_tests::{Deadline, Ended, Host, Hosts, Library, Run, WaitingJob, pmixrun, program};
+use pmix_wire::{Hello, PeerKind, Request, TAG_HEARTBEAT};
 
 fn pmixctl() -> PathBuf {
     pmixrun().with_file_name("pmixctl")
@@ -234,6 +235,63 @@ fn a_munge_that_is_stopped_holds_nobody_else() {
     assert!(ended.stderr.contains("munged does not answer; look whether it is stopped"), "{ended}");
     drop(stopped);
     assert!(waiting.iter_mut().all(is_let_in), "they had only to wait");
+    job.finish();
+}
+
+/// What a peer sends before munge has told its user stays in the kernel.
+#[test]
+fn a_peer_that_munge_has_not_identified_fills_no_memory() {
+    let Some(hosts) = Hosts::start() else { return };
+    let job = job(&hosts);
+    let uri = uri(&job);
+    let server = job.server();
+    let descriptors = || std::fs::read_dir(format!("/proc/{server}/fd")).unwrap().count();
+    let credentials: Vec<Vec<u8>> = (0..2).map(|_| hosts.credential(0, b"", "")).collect();
+    let target = Target::new(&job.environment(OFFENDER)).at(address(&uri));
+    // An answer shows that the server has taken turns since, in which it could have read.
+    let mut witness = Target::new(&job.environment(OFFENDER)).let_in(Way::Unix);
+    let mut take_turns = || (0..8).for_each(|_| drop(witness.ask(&encode(&Request::JobInfo))));
+    take_turns();
+    let before = descriptors();
+    let stopped = Stopped::new(hosts.munged());
+    let mut peers: Vec<Peer> = hosts.on(Host::Other, || credentials.iter().map(|_| target.connect(Way::Tcp)).collect());
+    for (peer, credential) in peers.iter_mut().zip(credentials) {
+        peer.say(&tool(0, credential).encode().unwrap());
+    }
+    take_turns();
+    let ended = peers.pop();
+    let mut flood = peers.pop().unwrap();
+    let beats = tagged(TAG_HEARTBEAT, b"").repeat(4096);
+    flood.set_nonblocking(true);
+    let mut sent = 0;
+    loop {
+        let sent_before = sent;
+        loop {
+            match flood.io().write(&beats[sent % beats.len()..]) {
+                Ok(count) => sent += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => panic!("after {sent} bytes: {error}"),
+            }
+            // More than the kernel keeps of a connection.
+            assert!(sent < 40 << 20, "the server reads on");
+        }
+        take_turns();
+        if sent == sent_before {
+            break;
+        }
+    }
+    flood.set_nonblocking(false);
+    // The end of a connection is seen all the same.
+    drop(ended);
+    let mut deadline = Deadline::new(Duration::from_secs(20));
+    while descriptors() > before + 1 {
+        assert!(deadline.pause(), "the connection is kept");
+    }
+    drop(stopped);
+    assert!(is_let_in(&mut flood), "it had only to wait");
+    // The kernel takes more only if the server reads now.
+    flood.say(&beats[sent % beats.len()..]);
+    flood.say(&beats);
     job.finish();
 }
 

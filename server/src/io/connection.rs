@@ -142,7 +142,10 @@ impl Connection {
     /// The epoll flags that the connection needs now, if they have changed.
     pub fn watch(&mut self) -> Option<EpollFlags> {
         let mut wanted = EpollFlags::empty();
-        wanted.set(EpollFlags::EPOLLIN, !self.is_full());
+        // What a peer sends before its answer stays in the kernel, which bounds it. Its end is still reported.
+        let is_asked = self.stage == Stage::Asked;
+        wanted.set(EpollFlags::EPOLLIN, !is_asked && !self.is_full());
+        wanted.set(EpollFlags::EPOLLRDHUP, is_asked);
         wanted.set(EpollFlags::EPOLLOUT, !self.output.is_empty());
         (wanted != std::mem::replace(&mut self.watched, wanted)).then_some(wanted)
     }

@@ -273,7 +273,10 @@ impl Loop {
                 if flags.contains(EpollFlags::EPOLLOUT) {
                     self.flush(token);
                 }
-                if flags.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR) {
+                let ends = EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR;
+                if self.peer(token).is_some_and(|connection| connection.stage == Stage::Asked) {
+                    self.hold(token, flags.intersects(ends));
+                } else if flags.intersects(EpollFlags::EPOLLIN | ends) {
                     self.receive(token);
                 }
             }
@@ -454,6 +457,18 @@ impl Loop {
         }
     }
 
+    /// Reads nothing of a peer that waits for the answer to its first message; drops it if it has ended.
+    fn hold(&mut self, token: u64, has_ended: bool) {
+        if has_ended {
+            return self.drop_peer(token);
+        }
+        // Only now: most peers send nothing before the answer.
+        let Some(Source::Peer(connection)) = self.sources.get_mut(&token) else { return };
+        if let Some(flags) = connection.watch() {
+            let _ = self.epoll.modify(&connection.socket, &mut EpollEvent::new(flags, token));
+        }
+    }
+
     fn receive(&mut self, token: u64) {
         if self.waiting.contains(&token) {
             // Earlier messages first: nothing more is read before they are handled.
@@ -521,6 +536,9 @@ impl Loop {
     fn drop_peer(&mut self, token: u64) {
         if let Some(Source::Peer(connection)) = self.sources.remove(&token) {
             self.door.left(token);
+            if connection.stage == Stage::Asked {
+                self.verifier.forget(token);
+            }
             if let Some(since) = connection.stuck_since {
                 self.stuck.remove(&(since, token));
             }

@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 
 use nix::sys::epoll::{EpollEvent, EpollFlags};
 use nix::sys::socket::{setsockopt, sockopt};
+use pmix_dstore::model::Proc;
 use pmix_munge::{Decoded, Fault};
 use pmix_wire::Hello;
 
@@ -69,7 +70,9 @@ impl Loop {
 
     /// Has the credential of a peer's first message decoded.
     pub(super) fn ask_munge(&mut self, token: u64, hello: Hello) {
-        if let Err(Question { hello, .. }) = self.verifier.ask(Question { token, hello: Box::new(hello) }) {
+        let is_remote = self.peer(token).is_some_and(|connection| connection.transport.is_remote());
+        let question = Question { token, is_remote, hello: Box::new(hello) };
+        if let Err(Question { hello, .. }) = self.verifier.ask(question) {
             let why = "too many munge credentials wait to be decoded, or no thread is left";
             self.shared.engine.lock().refuse_credential(PeerId(token), &hello, why);
         }
@@ -85,32 +88,12 @@ impl Loop {
                 Socket::Tcp(stream) => stream.local_addr().ok(),
                 Socket::Unix(_) => None,
             };
-            match self.identity(decoded, address, is_remote) {
+            match identity(&self.me, decoded, address, is_remote) {
                 Ok(transport) => self.identified(token, transport, *hello),
                 Err(why) => self.shared.engine.lock().refuse_credential(PeerId(token), &hello, &why),
             }
             self.perform();
         }
-    }
-
-    /// What munge says of a peer that has connected to `address`.
-    ///
-    /// # Errors
-    /// Why that does not count.
-    fn identity(
-        &self,
-        decoded: Result<Decoded, Fault>,
-        address: Option<SocketAddr>,
-        is_remote: bool,
-    ) -> Result<Transport, String> {
-        let Decoded { uid, gid, payload } = decoded.map_err(|fault| fault.to_string())?;
-        // Released tools add nothing, so that any server that gets their credential may show it here.
-        let is_bound = !payload.is_empty();
-        let uri = address.map(|address| env::uri_at(&self.me, address)).ok_or("the connection is closed already")?;
-        if is_bound && payload != Hello::munge_payload(&uri) {
-            return Err(format!("its munge credential was made for another server or address than {uri}"));
-        }
-        Ok(Transport::Munge { uid, gid, is_remote, is_bound })
     }
 
     /// Passes a peer on to the engine.
@@ -134,5 +117,57 @@ impl Loop {
                 let _ = self.epoll.modify(listener.as_fd(), &mut EpollEvent::new(flags, *token));
             }
         }
+    }
+}
+
+/// What munge says of a peer that has connected to `address` of the server `me`.
+///
+/// # Errors
+/// Why that does not count.
+fn identity(
+    me: &Proc,
+    decoded: Result<Decoded, Fault>,
+    address: Option<SocketAddr>,
+    is_remote: bool,
+) -> Result<Transport, String> {
+    let Decoded { uid, gid, payload } = decoded.map_err(|fault| fault.to_string())?;
+    let uri = address.map(|address| env::uri_at(me, address)).ok_or("the connection is closed already")?;
+    // Released tools add nothing, so that any server that gets their credential may show it here.
+    let names_server = !payload.is_empty();
+    if names_server && payload != Hello::munge_payload(&uri) {
+        return Err(format!("its munge credential was made for another server or address than {uri}"));
+    }
+    // Every host has the addresses of loopback, so that a server of another host may have the same URI.
+    Ok(Transport::Munge { uid, gid, is_remote, is_bound: names_server && is_remote })
+}
+
+#[cfg(test)]
+mod tests {
+    use pmix_dstore::model::{Nspace, Rank};
+
+    use super::*;
+
+    #[test]
+    fn a_credential_is_bound_only_to_an_address_that_names_the_host() {
+        let me = Proc::new(Nspace::new("server").unwrap(), Rank(0));
+        let address = |text: &str| -> SocketAddr { text.parse().unwrap() };
+        let (other_host, loopback) = (address("10.254.0.1:4000"), address("127.0.0.1:4000"));
+        let bound_to = |address| Hello::munge_payload(&env::uri_at(&me, address));
+        let check = |payload: Vec<u8>, address, is_remote| match identity(
+            &me,
+            Ok(Decoded { uid: 7, gid: 8, payload }),
+            Some(address),
+            is_remote,
+        ) {
+            Ok(Transport::Munge { uid: 7, gid: 8, is_bound, .. }) => Some(is_bound),
+            _ => None,
+        };
+        assert_eq!(check(bound_to(other_host), other_host, true), Some(true));
+        assert_eq!(check(Vec::new(), other_host, true), Some(false));
+        assert_eq!(check(bound_to(loopback), other_host, true), None);
+        // Each host may have a server with this URI.
+        assert_eq!(check(bound_to(loopback), loopback, false), Some(false));
+        assert_eq!(check(Vec::new(), loopback, false), Some(false));
+        assert_eq!(check(bound_to(other_host), loopback, false), None);
     }
 }

@@ -24,7 +24,7 @@ use crate::env;
 use crate::io::{Listeners, Loop};
 use crate::link::OwnLink;
 use crate::log::{log, log_at};
-use crate::remote;
+use crate::remote::{self, Munge};
 use crate::rendezvous::Rendezvous;
 use crate::shared_state::SharedState;
 use crate::topology;
@@ -59,8 +59,8 @@ fn listen(port: u16) -> Result<(TcpListener, u16)> {
 ///
 /// # Errors
 /// `NOT_SUPPORTED`: the host requires them.
-fn listen_remote(config: &Config, is_required: bool) -> Result<Vec<TcpListener>> {
-    let listeners = remote::listen(config, Path::new(remote::LIST), |line| log(&line));
+fn listen_remote(config: &Config, munge: &Munge, is_required: bool) -> Result<Vec<TcpListener>> {
+    let listeners = remote::listen(config, munge, Path::new(remote::LIST), |line| log(&line));
     let none = match listeners {
         Ok(listeners) if !listeners.is_empty() || !is_required => return Ok(listeners),
         Ok(_) if !config.rendezvous.wants_tools() => "the host takes no tools at all".to_owned(),
@@ -72,10 +72,10 @@ fn listen_remote(config: &Config, is_required: bool) -> Result<Vec<TcpListener>>
 }
 
 /// Finds out who tells whose a connection over loopback is: the kernel, or else munge.
-fn who_tells_of_loopback(config: &mut Config) -> SocketTable {
+fn who_tells_of_loopback(config: &mut Config, munge: &Munge) -> SocketTable {
     let table = SocketTable::open();
     if !table.is_there() {
-        let munge = remote::munge_works(config);
+        let munge = munge.works();
         config.munge_for_loopback = munge.is_ok();
         let line = match munge {
             Ok(()) => "the kernel does not tell whose a connection over TCP is; munge does".to_owned(),
@@ -127,8 +127,9 @@ impl Server {
         // Before the thread starts: an error must not leave it running.
         let topology = topology::values(infos, log)?;
         let (tcp, port) = listen(config.port)?;
-        let table = who_tells_of_loopback(&mut config);
-        let remote = listen_remote(&config, config::requires_remote(infos))?;
+        let munge = Munge::new(config.uid, config.gid);
+        let table = who_tells_of_loopback(&mut config, &munge);
+        let remote = listen_remote(&config, &munge, config::requires_remote(infos))?;
         let addresses: Vec<SocketAddr> = remote.iter().filter_map(remote::address_of).collect();
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let wake = EventFd::from_flags(flags).map_err(|error| did_not_start("open an eventfd", error))?;
