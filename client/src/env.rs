@@ -29,9 +29,6 @@ pub const URI_VARIABLES: [(&str, Module, &str); 5] = [
 /// around it, the address is another one than in [`URI_VARIABLES`].
 pub const SERVER_VARIABLE: &str = "PMIX_DSTORE_SERVER";
 
-/// Where the names of the recorder's variables differ from others, by their next letter.
-const RECORDER_PREFIX_LEN: usize = "PMIX_DSTORE_".len();
-
 /// A server's process name and address.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerUri {
@@ -118,7 +115,8 @@ impl Environment {
         environment::has(|variable| {
             text.extend_from_slice(variable);
             ends.push(text.len());
-            may_record |= matches!(variable.get(RECORDER_PREFIX_LEN), Some(b'R' | b'D'));
+            may_record |=
+                variable.starts_with(b"PMIX_DSTORE_RECORD=") || variable.starts_with(b"PMIX_DSTORE_DUMP_SIGNAL=");
             false
         });
         let lookup = |name: &str| {

@@ -17,7 +17,7 @@ pub type Done<T> = Box<dyn FnOnce(Result<T>) + Send>;
 /// local timeout.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// How long another server may take for its answer.
+/// How long an operation that blocks waits for the answers of other servers.
 const FURTHER_TIME: Duration = Duration::from_secs(30);
 
 /// A request for each of several servers.

@@ -87,11 +87,22 @@ impl Begun {
     }
 
     /// Notes that it has ended.
-    pub fn end<T>(self, result: &Result<T>) {
-        if let Some((step, ring)) = self.0.zip(ring()) {
+    pub fn end<T>(mut self, result: &Result<T>) {
+        self.note_end(result.as_ref().err().copied().unwrap_or(Status::SUCCESS));
+    }
+
+    fn note_end(&mut self, status: Status) {
+        if let Some((step, ring)) = self.0.take().zip(ring()) {
             let (begun, note) = *step;
-            ring.end(begun, note, result.as_ref().err().copied().unwrap_or(Status::SUCCESS));
+            ring.end(begun, note, status);
         }
+    }
+}
+
+impl Drop for Begun {
+    /// An operation that could not be started, or was never run, waits for nothing.
+    fn drop(&mut self) {
+        self.note_end(Status::ERROR);
     }
 }
 
@@ -149,5 +160,28 @@ fn of_procs(step: Step, procs: &[Proc]) -> Note {
     match procs {
         [Proc { nspace, rank: Rank::WILDCARD }] => Note::new(step, 0, &[b"job ", nspace.as_bytes()].concat()),
         procs => Note::new(step, u32::try_from(procs.len()).unwrap_or(u32::MAX), &[]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pmix_dstore::model::Nspace;
+
+    use super::*;
+
+    #[test]
+    fn a_step_whose_end_is_not_told_is_over_when_it_is_dropped() {
+        let me = Proc::new(Nspace::new("job").unwrap(), Rank(0));
+        let _ = RING.set(Ring::in_memory(&me).unwrap());
+        let steps = || {
+            let mut steps = Vec::new();
+            ring().unwrap().tell(|step| steps.push(step.to_string()));
+            steps.retain(|step| step.contains("of a.test"));
+            steps
+        };
+        let begun = Begun::new(|| Some(Note::new(Step::Lookup, 0, b"a.test")));
+        assert!(steps()[0].starts_with("in PMIx_Lookup of a.test since "), "{:?}", steps());
+        drop(begun);
+        assert!(steps()[0].ends_with(": PMIX_ERROR") && steps().len() == 1, "{:?}", steps());
     }
 }

@@ -11,8 +11,9 @@
 //! For the crates above this one, without a stability promise: `fallible_alloc` (allocations that can fail), `gather` (buffers
 //! that reference large values instead of copying them), `compression`, `qualified` (several values under one key, distinguished
 //! by qualifiers), `realm_resolution` (which realm answers a `PMIx_Get`), `job` (a host's registration, sorted into realms),
-//! `modex` (published values of a job's ranks), `recorder` (the last steps of a process, in a file of its own), `cancel` (threads with cancellation disabled), `log` (the log of all crates),
-//! `environment` (a quick look for variables), `file_ban` (a debug check that no file system call happens with a lock held).
+//! `modex` (published values of a job's ranks), `recorder` (the last steps of a process, in a file of its own), `cancel` (threads with
+//! cancellation disabled), `log` (the log of all crates),
+//! `environment` (a quick look for variables), `settings` (the library's own variables), `file_ban` (a debug check that no file system call happens with a lock held).
 //!
 //! `tests/house/layers.txt` has the order in which these modules import each other.
 //!
@@ -47,6 +48,7 @@ pub mod realm_resolution;
 #[doc(hidden)]
 pub mod recorder;
 pub mod segment;
+#[doc(hidden)]
 pub mod settings;
 mod status;
 pub mod texts;

@@ -21,24 +21,44 @@ enum Values {
 
 const SWITCH: Values = Values::OneOf(&["0", "1"]);
 
+/// Whom a setting is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum For {
+    /// Servers and tools.
+    Servers,
+    /// Ranks, and others.
+    Ranks,
+}
+
 /// The settings without [`PREFIX`].
-const SETTINGS: [(&str, Values); 15] = [
-    ("SHM", SWITCH),
-    ("SLURM_FENCE", Values::OneOf(&["always", "never"])),
-    ("TRUST_CLAIMS", SWITCH),
-    ("TOOL_PROOF", SWITCH),
-    ("LOG", Values::Text),
-    ("LOG_FILE", Values::Text),
-    ("TRACE", SWITCH),
-    ("SUMMARY", SWITCH),
-    ("STATS", SWITCH),
-    ("RECORD", SWITCH),
-    ("DUMP_SIGNAL", Values::Text),
-    ("SEGMENTS", Values::OfServer),
-    ("INODE", Values::OfServer),
-    ("SECRET", Values::OfServer),
-    ("SERVER", Values::OfServer),
+const SETTINGS: [(&str, For, Values); 15] = [
+    ("SHM", For::Ranks, SWITCH),
+    ("SLURM_FENCE", For::Servers, Values::OneOf(&["always", "never"])),
+    ("TRUST_CLAIMS", For::Servers, SWITCH),
+    ("TOOL_PROOF", For::Servers, SWITCH),
+    ("LOG", For::Ranks, Values::Text),
+    ("LOG_FILE", For::Ranks, Values::Text),
+    ("TRACE", For::Ranks, SWITCH),
+    ("SUMMARY", For::Ranks, SWITCH),
+    ("STATS", For::Ranks, SWITCH),
+    ("RECORD", For::Ranks, SWITCH),
+    ("DUMP_SIGNAL", For::Ranks, Values::Text),
+    ("SEGMENTS", For::Servers, Values::OfServer),
+    ("INODE", For::Servers, Values::OfServer),
+    ("SECRET", For::Servers, Values::OfServer),
+    ("SERVER", For::Servers, Values::OfServer),
 ];
+
+/// Whether a variable of this name is a setting that users make for ranks. A launcher passes it on.
+pub fn is_for_ranks(name: &str) -> bool {
+    find(name).is_some_and(|(whom, _)| *whom == For::Ranks)
+}
+
+/// Whom the setting of this name is for, and its values.
+fn find(name: &str) -> Option<(&'static For, &'static Values)> {
+    let name = name.strip_prefix(PREFIX)?;
+    SETTINGS.iter().find(|(known, ..)| *known == name).map(|(_, whom, values)| (whom, values))
+}
 
 /// A line for each setting of this process that has no effect.
 pub fn complaints() -> Vec<String> {
@@ -51,12 +71,11 @@ pub fn complaints() -> Vec<String> {
 }
 
 fn complaint(name: &OsStr, value: &OsString) -> Option<String> {
-    let name = name.to_str()?;
-    let setting = name.strip_prefix(PREFIX)?;
-    match SETTINGS.iter().find(|(known, _)| *known == setting) {
+    let name = name.to_str().filter(|name| name.starts_with(PREFIX))?;
+    match find(name) {
         None => {
-            let set_by_users = SETTINGS.iter().filter(|(_, values)| !matches!(values, Values::OfServer));
-            let names: Vec<&str> = set_by_users.map(|(name, _)| *name).collect();
+            let set_by_users = SETTINGS.iter().filter(|(.., values)| !matches!(values, Values::OfServer));
+            let names: Vec<&str> = set_by_users.map(|(name, ..)| *name).collect();
             Some(format!("{name} is no setting of this library; settings are {PREFIX} with {}", names.join(", ")))
         }
         Some((_, Values::OneOf(values))) if !value.is_empty() && !values.iter().any(|known| value == known) => {

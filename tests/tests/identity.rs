@@ -10,11 +10,12 @@ use std::thread;
 use std::time::Duration;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Pid, geteuid};
+use nix::unistd::geteuid;
 use pmix_dstore::model::Status;
 use pmix_tests::peers::{NOBODY, OFFENDER, Peer, RANKS, Target, Way, as_nobody, attacked, encode, log, message};
-use pmix_tests::{Ended, Library, Run, WaitingJob, is_large, left_out, pmixrun, program, times};
+use pmix_tests::{
+    Ended, Library, Run, Stopped, WaitingJob, descriptors_of, is_large, left_out, pmixrun, program, times,
+};
 use pmix_wire::{Hello, Request};
 
 /// An ordinary user.
@@ -39,23 +40,6 @@ fn words(target: &Target) -> Vec<u8> {
 fn intrude(target: &Target, count: usize, how: &str) {
     let run = Run::new(program("intruder"), Library::ours()).args(&format!("{NOBODY} {} {count} {how}", target.port()));
     run.input(words(target)).within(10).succeed();
-}
-
-/// A process that is stopped until this is dropped.
-struct Stopped(Pid);
-
-impl Stopped {
-    fn new(process: u32) -> Stopped {
-        let process = Pid::from_raw(process as i32);
-        kill(process, Signal::SIGSTOP).unwrap();
-        Stopped(process)
-    }
-}
-
-impl Drop for Stopped {
-    fn drop(&mut self) {
-        let _ = kill(self.0, Signal::SIGCONT);
-    }
 }
 
 /// Asserts that no intruder was admitted and no rank is reported lost. Another connection, admitted after the
@@ -121,7 +105,7 @@ fn a_connection_without_descriptors_left_is_refused() {
     let job = WaitingJob::start(RANKS, "ulimit -n 128");
     let target = Target::new(&job.environment(OFFENDER));
     let held = |descriptors: usize| {
-        let open = || fs::read_dir(format!("/proc/{}/fd", job.server())).unwrap().count();
+        let open = || descriptors_of(job.server());
         let mut held = Vec::new();
         for rank in 0..RANKS {
             let target = Target::new(&job.environment(rank));

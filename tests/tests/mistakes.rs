@@ -1,7 +1,7 @@
 //! What people get to read for typical mistakes: exit status and the whole of standard error, by `mistakes.tsv`.
 //!
 //! Its columns are a group, a shell command, the exit status and the lines, with ` / ` between them. In commands `$RUN` is pmixrun, `$CTL`
-//! pmixctl, `$STUCK` and `$CLIENT` are programs with PMIx, and the directory has the files below. In lines `D` is that directory, `TMPDIR` the one
+//! pmixctl, `$STUCK` is a program with PMIx, and the directory has the files below. In lines `D` is that directory, `TMPDIR` the one
 //! for temporary files, `HOST` the machine, and `N` a process. `PMIX_TEST_BLESS=1` writes the last two columns anew; read what it has written.
 
 use std::collections::BTreeMap;
@@ -40,7 +40,6 @@ fn ended(directory: &Path, command: &str) -> (Ended, PathBuf) {
         .env("RUN", pmixrun())
         .env("CTL", pmixrun().with_file_name("pmixctl"))
         .env("STUCK", program("stuck"))
-        .env("CLIENT", program("client"))
         .env("D", directory)
         .arg("-c")
         .arg(format!("cd $D; {command}"));

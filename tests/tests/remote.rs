@@ -6,10 +6,8 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use pmix_tests::peers::{NOBODY, OFFENDER, PLAIN, Peer, RANKS, Target, Way, encode, log, tagged};
-use pmix_tests::{Deadline, Ended, Host, Hosts, Library, Run, WaitingJob, pmixrun, program};
+use pmix_tests::{Deadline, Ended, Host, Hosts, Library, Run, Stopped, WaitingJob, descriptors_of, pmixrun, program};
 use pmix_wire::{Hello, PeerKind, Request, TAG_HEARTBEAT};
 
 fn pmixctl() -> PathBuf {
@@ -72,23 +70,6 @@ fn is_let_in(peer: &mut Peer) -> bool {
 /// The number of lines in the server's log with all these texts.
 fn told(ended: &Ended, texts: &[&str]) -> usize {
     log(ended).iter().filter(|line| texts.iter().all(|text| line.contains(text))).count()
-}
-
-/// A process that is stopped until this is dropped.
-struct Stopped(Pid);
-
-impl Stopped {
-    fn new(process: u32) -> Stopped {
-        let process = Pid::from_raw(process as i32);
-        kill(process, Signal::SIGSTOP).unwrap();
-        Stopped(process)
-    }
-}
-
-impl Drop for Stopped {
-    fn drop(&mut self) {
-        let _ = kill(self.0, Signal::SIGCONT);
-    }
 }
 
 #[test]
@@ -245,7 +226,7 @@ fn a_peer_that_munge_has_not_identified_fills_no_memory() {
     let job = job(&hosts);
     let uri = uri(&job);
     let server = job.server();
-    let descriptors = || std::fs::read_dir(format!("/proc/{server}/fd")).unwrap().count();
+    let descriptors = || descriptors_of(server);
     let credentials: Vec<Vec<u8>> = (0..2).map(|_| hosts.credential(0, b"", "")).collect();
     let target = Target::new(&job.environment(OFFENDER)).at(address(&uri));
     // An answer shows that the server has taken turns since, in which it could have read.
@@ -302,7 +283,7 @@ fn a_host_whose_connections_say_nothing_has_a_bounded_number() {
     let job = job(&hosts);
     let uri = uri(&job);
     let server = job.server();
-    let descriptors = || std::fs::read_dir(format!("/proc/{server}/fd")).unwrap().count();
+    let descriptors = || descriptors_of(server);
     let before = descriptors();
     let target = Target::new(&job.environment(OFFENDER)).at(address(&uri));
     let silent: Vec<Peer> = hosts.on(Host::Other, || (0..200).map(|_| target.connect(Way::Tcp)).collect());

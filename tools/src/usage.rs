@@ -1,4 +1,4 @@
-//! What is said of a command line: help, version and mistakes.
+//! What the programs say on standard output and standard error.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -10,9 +10,9 @@ pub fn say(program: &str, said: &clap::Error) -> ExitCode {
     let text = said.to_string();
     if matches!(said.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         let mut stdout = io::stdout();
-        return match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-            // A reader that has seen enough is no failure.
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+        let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+        return match &written {
+            Err(error) if !is_written(&written) => {
                 complain(program, &format!("cannot write to standard output: {error}"));
                 ExitCode::FAILURE
             }
@@ -23,7 +23,12 @@ pub fn say(program: &str, said: &clap::Error) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// A closed stderr is ignored.
-fn complain(program: &str, message: &str) {
+/// Prints a message to the user of a program. A closed stderr is ignored.
+pub fn complain(program: &str, message: &str) {
     let _ = writeln!(io::stderr(), "{program}: {message}");
+}
+
+/// Whether a write succeeded, or failed only because the reader has closed the stream.
+pub fn is_written(written: &io::Result<()>) -> bool {
+    written.as_ref().err().is_none_or(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }

@@ -270,8 +270,8 @@ impl Servers {
     /// Connects to the first matching server that accepts the tool.
     ///
     /// # Errors
-    /// `TIMEOUT` if the files are not read in time; `UNREACH` if there is none; the error of the first server that answered with one; `NO_PERMISSIONS` if an
-    /// untrusted user listens at a server's address: then no other server is tried.
+    /// `TIMEOUT` if the files are not read in time; `UNREACH` if there is none; the error of the first server that answered with one;
+    /// `NO_PERMISSIONS` if an untrusted user listens at a server's address: then no other server is tried.
     fn try_in_turn(&self, wanted: &ToolTarget, trusted: &Trusted, deadline: Instant) -> Result<(Proc, Channel)> {
         let mut candidates = wanted.candidates(&self.env);
         let mut refused = Status::ERR_UNREACH;

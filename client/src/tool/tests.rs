@@ -130,7 +130,7 @@ fn each_server_is_told_of_handlers_that_come_and_go() {
     let code = Status(-3456);
     let first = client.register_event_handler(vec![code], Vec::new(), handler()).wait().unwrap();
     assert_eq!(told(), [vec![(true, vec![code])], vec![(true, vec![code])], vec![(true, vec![code])]]);
-    // The second one of the code is no news. With a callback, all have answered when it comes.
+    // The second one of the code is no news. With a callback, all have been told when it comes.
     let second = client.register_event_handler(vec![code], Vec::new(), handler()).wait().unwrap();
     assert_eq!(told(), [vec![], vec![], vec![]]);
     let (done, is_done) = crossbeam::channel::bounded(1);

@@ -9,7 +9,7 @@ use crate::model::Status;
 /// The first word of a file: `PMIXSTEP`.
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"PMIXSTEP");
 /// The version of the layout.
-pub(super) const VERSION: u32 = 2;
+pub const VERSION: u32 = 2;
 /// Words of 8 bytes of the header and of each record.
 pub(super) const WORDS: usize = 16;
 /// The last records that a file keeps.
@@ -56,7 +56,7 @@ macro_rules! steps {
 }
 
 steps! {
-    /// The process connects to its server. The text names the socket.
+    /// The process connects to its server.
     Init = 1 "PMIx_Init",
     /// The number is that of the values.
     Commit = 2 "PMIx_Commit",
@@ -249,7 +249,6 @@ impl fmt::Display for Details<'_> {
             (Step::Commit, number) => write!(f, " of {number} values"),
             (Step::Get, number) => write!(f, " of {text} of rank {}", Rank(number)),
             (Step::Event, number) => write!(f, " from {text}:{}", Rank(number)),
-            (Step::Init, _) if note.text[0] != 0 => write!(f, " over {text}"),
             (Step::NoSharedMemory, _) => write!(f, ": {text}"),
             (_, 0) if note.text[0] != 0 => write!(f, " of {text}"),
             (Step::Fence | Step::Connect | Step::Disconnect, number) => write!(f, " of {number} processes"),

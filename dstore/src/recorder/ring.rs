@@ -191,8 +191,8 @@ impl Ring {
     }
 }
 
-/// The time since 1970.
-fn now() -> Duration {
+/// The time since 1970, in which records tell when.
+pub fn now() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 

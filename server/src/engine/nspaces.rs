@@ -333,7 +333,7 @@ impl JobPlan {
 
 impl Engine {
     /// The host is ending the processes of a namespace.
-    pub fn is_ending(&mut self, nspace: &Nspace) {
+    pub fn announce_end(&mut self, nspace: &Nspace) {
         if let Some(state) = self.nspaces.get_mut(nspace) {
             state.is_ending = true;
         }

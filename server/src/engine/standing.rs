@@ -34,8 +34,8 @@ impl Engine {
         self.config.descriptors
     }
 
-    /// What who accepts connections needs to know: how many descriptors there may be, the server's own name, and whether munge
-    /// tells whose a connection over loopback is.
+    /// Settings for accepting connections: how many descriptors there may be, the server's own name, and whether munge tells whose a
+    /// connection over loopback is.
     pub fn settings_of_connections(&self) -> (usize, Proc, bool) {
         (self.config.descriptors, self.config.me.clone(), self.config.munge_for_loopback)
     }

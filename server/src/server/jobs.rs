@@ -131,8 +131,8 @@ impl Server {
     }
 
     /// The host is about to end all processes of a namespace: those that go without `PMIx_Finalize` from now on are not logged as lost.
-    pub fn ending(&self, nspace: &Nspace) {
-        self.shared.engine.lock().is_ending(nspace);
+    pub fn announce_end(&self, nspace: &Nspace) {
+        self.shared.engine.lock().announce_end(nspace);
     }
 
     /// Registers a process that will be started on this node. `object` comes back in upcalls.

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
-use pmix_dstore::recorder::{FILE_LEN, History, MAGIC, OPEN_COUNT, RECORD_COUNT};
+use pmix_dstore::recorder::{FILE_LEN, History, MAGIC, OPEN_COUNT, RECORD_COUNT, VERSION};
 use pmix_fuzz::bounded;
 
 /// A history of a file of fixed length.
@@ -20,7 +20,7 @@ fuzz_target!(|input: &[u8]| {
     if mended % 8 > 0 {
         file.resize(FILE_LEN, 0);
         file[..8].copy_from_slice(&MAGIC.to_ne_bytes());
-        file[8..16].copy_from_slice(&(2 | (RECORD_COUNT as u64) << 32).to_ne_bytes());
+        file[8..16].copy_from_slice(&(u64::from(VERSION) | (RECORD_COUNT as u64) << 32).to_ne_bytes());
         file.chunks_exact_mut(BLOCK).for_each(mend);
     }
     bounded(HEAP_MAX, 1, || {

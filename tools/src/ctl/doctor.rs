@@ -89,9 +89,13 @@ pub fn of_left_directory(directory: &Path, json: bool) -> Result<Printout, Strin
     Ok(Printout::good(if json { as_json(&[], &found) } else { steps::as_text(&found) }))
 }
 
+/// Whether something has waited for longer than a moment.
+fn is_long(age: Duration) -> bool {
+    age >= WAIT_MIN
+}
+
 /// The ranks of each job that wait, are waited for, or have been lost.
 fn of_troubles(inspected: &Inspected) -> BTreeMap<String, BTreeSet<u32>> {
-    let is_long = |age: Duration| age >= WAIT_MIN;
     let collectives = inspected.collectives.iter().filter(|collective| is_long(collective.age));
     let participants = collectives.flat_map(|collective| collective.absent.iter().chain(&collective.entered));
     let gets = inspected.waits.iter().filter(|wait| is_long(wait.age)).flat_map(|wait| [&wait.asker, &wait.of]);
@@ -218,7 +222,6 @@ fn of_ranks(job: &str, ranks: &[Rank]) -> Vec<Finding> {
 
 /// What waits for longer than a moment, and what was waited for in vain.
 fn of_waits(inspected: &Inspected, processes: &Processes) -> Vec<Finding> {
-    let is_long = |age: Duration| age >= WAIT_MIN;
     let collectives = inspected.collectives.iter().filter(|collective| is_long(collective.age));
     let collectives = collectives.map(|collective| Finding {
         code: if collective.at_host { "host-silent" } else { "collective-waits" },

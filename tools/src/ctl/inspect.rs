@@ -18,7 +18,7 @@ pub fn inspect(paths: &[PathBuf], json: bool, options: &InspectOptions) -> Print
                 answer.text += &text;
             }
             Err(error) => {
-                super::complain(&format!("{}: {error}", path.display()));
+                crate::usage::complain("pmixctl", &format!("{}: {error}", path.display()));
                 answer.is_good = false;
             }
         }

@@ -29,6 +29,7 @@ use pmix_dstore::segment::{InspectOptions, layout_text};
 use self::args::{Arguments, Command};
 use self::control::Action;
 use crate::prrte::{self, Check};
+use crate::usage;
 
 pub use self::links::words_of;
 
@@ -49,7 +50,7 @@ pub fn run(arguments: &Arguments) -> u8 {
     match answer(&arguments.command) {
         Ok(Printout { text, is_good }) => u8::from(!(print(&text) && is_good)),
         Err(reason) => {
-            complain(&reason);
+            usage::complain("pmixctl", &reason);
             1
         }
     }
@@ -124,9 +125,4 @@ fn link_stock(directory: &Path, stock: Option<&Path>) -> Result<Printout, String
 /// Writes to standard output. Does not panic if the reader has closed it, and returns whether it has not.
 fn print(text: &str) -> bool {
     io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush()).is_ok()
-}
-
-/// Prints a message to the user. A closed stderr is ignored.
-fn complain(message: &str) {
-    let _ = writeln!(io::stderr(), "pmixctl: {message}");
 }

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
 
 use pmix_dstore::model::Status;
-use pmix_dstore::recorder::{self, FileError, History, Past, Phase, Record, Seconds};
+use pmix_dstore::recorder::{self, FileError, History, Past, Phase, Record, Seconds, now};
 use serde_json::{Value, json};
 
 use super::table::Table;
@@ -15,11 +14,6 @@ use crate::value::escaped;
 const BEFORE_MAX: usize = 3;
 /// Ranks that are told of each job.
 const RANKS_MAX: usize = 8;
-
-/// The time since 1970.
-fn now() -> Duration {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
-}
 
 /// The last steps of a rank.
 pub struct LastSteps {

@@ -7,7 +7,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use super::abandoned::{self, Alive};
-use super::ranks::too_few_descriptors;
+use super::ranks::hint_on_descriptors;
 use super::watchdog::Watchdog;
 
 /// The session's directory. It contains the job's directory, which contains one for each rank.
@@ -36,9 +36,7 @@ impl Room {
         let some = (0..DESCRIPTORS_TO_REMOVE).map(|_| io::stderr().as_fd().try_clone_to_owned());
         let descriptors: io::Result<Vec<OwnedFd>> = some.collect();
         let descriptors = descriptors.map_err(|error| {
-            let is_limit = error.raw_os_error() == Some(libc::EMFILE);
-            let hint = if is_limit { too_few_descriptors(ranks) } else { String::new() };
-            format!("no descriptors for the job's directories: {error}{hint}")
+            format!("no descriptors for the job's directories: {error}{}", hint_on_descriptors(&error, ranks))
         })?;
         Ok(Room { _space: space, _descriptors: descriptors })
     }

@@ -19,7 +19,6 @@ mod supervise;
 mod table;
 mod watchdog;
 
-use std::io::{self, Write};
 use std::sync::Arc;
 
 use pmix_client::{EventDone, HandlerId};
@@ -33,6 +32,7 @@ use self::host::RunHost;
 use self::job::Job;
 use self::ranks::Program;
 use self::watchdog::Watchdog;
+use crate::usage;
 
 /// Exit status of a job that could not be started.
 const EXIT_SETUP: i32 = 125;
@@ -51,14 +51,9 @@ pub fn run(args: &Args) -> i32 {
     }
 }
 
-/// Whether a write succeeded, or failed only because the reader has closed the stream.
-pub fn is_written(written: &io::Result<()>) -> bool {
-    written.as_ref().err().is_none_or(|error| error.kind() == io::ErrorKind::BrokenPipe)
-}
-
-/// Prints a message to the user. A closed stderr is ignored.
-pub fn complain(message: &str) {
-    let _ = writeln!(io::stderr(), "pmixrun: {message}");
+/// Prints a message to the user.
+fn complain(message: &str) {
+    usage::complain("pmixrun", message);
 }
 
 fn set_up_and_run(args: &Args) -> Result<i32, String> {

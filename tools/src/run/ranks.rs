@@ -20,6 +20,8 @@ use nix::unistd::{
     pipe2, read, setpgid, write,
 };
 
+use pmix_dstore::settings;
+
 use super::args::{Args, Library};
 
 /// A variable of a known launcher. MPI libraries check those to find out whether they were launched, and accept this one (docs/hosts.md).
@@ -128,14 +130,11 @@ fn find_program(program: &OsStr, wdir: Option<&Path>) -> Result<PathBuf, String>
     })
 }
 
-/// What users set for the library in ranks: the names without `PMIX_DSTORE_`.
-const SETTINGS: [&[u8]; 8] = [b"SHM", b"LOG", b"LOG_FILE", b"TRACE", b"STATS", b"SUMMARY", b"RECORD", b"DUMP_SIGNAL"];
-
 /// Whether a variable belongs to the PMIx server of an outer launcher. A client would use it, so ranks do not get it.
 /// Ranks do get the variables with which users configure the library.
 fn is_foreign(name: &OsStr) -> bool {
+    let is_setting = name.to_str().is_some_and(settings::is_for_ranks);
     let name = name.as_encoded_bytes();
-    let is_setting = name.strip_prefix(b"PMIX_DSTORE_").is_some_and(|name| SETTINGS.contains(&name));
     name.starts_with(b"PMIX_") && !name.starts_with(b"PMIX_MCA_") && !is_setting
 }
 
@@ -155,8 +154,11 @@ pub(super) fn allow_descriptors(ranks: u32) {
     }
 }
 
-/// What to add to a message where descriptors have run out: what a user can do.
-pub(super) fn too_few_descriptors(ranks: u32) -> String {
+/// What to add to the words of an error: where descriptors have run out, how many are needed, and which limit it is.
+pub(super) fn hint_on_descriptors(error: &std::io::Error, ranks: u32) -> String {
+    if error.raw_os_error() != Some(libc::EMFILE) {
+        return String::new();
+    }
     let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(_, hard)| hard);
     let ranks_text = if ranks == 1 { "a rank".to_owned() } else { format!("{ranks} ranks") };
     format!("; {ranks_text} may need {} descriptors, and the limit is {limit}: ulimit -Hn", descriptors_for(ranks))

@@ -9,6 +9,7 @@ use pmix_server::Stats;
 use serde_json::json;
 
 use super::args::{Args, Report};
+use crate::usage::is_written;
 
 /// The result of a job.
 #[derive(Debug, Default)]
@@ -31,7 +32,7 @@ pub(super) fn print(args: &Args, stats: &Stats, ended: &Ended) -> bool {
     };
     match &args.report_to {
         // A closed stderr is ignored.
-        None => super::is_written(&io::stderr().write_all(text.as_bytes())),
+        None => is_written(&io::stderr().write_all(text.as_bytes())),
         Some(path) => {
             let written = fs::write(path, text);
             if let Err(error) = &written {

@@ -16,12 +16,13 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{Pid, getpgrp, read, tcgetpgrp, write};
 use pmix_dstore::model::{Nspace, Proc, Rank, Status};
-use pmix_server::{Completion, Server};
+use pmix_server::{Completion, Server, Waiting};
 
 use super::EXIT_OUTPUT;
 use super::args::Args;
 use super::binding::Binding;
 use super::halts::Halts;
+use super::hang;
 use super::host::{Event, Events};
 use super::job::Job;
 use super::output::{Lines, Sink, Stream};
@@ -228,9 +229,7 @@ impl Supervisor<'_> {
     /// Requests the start of a rank from the watchdog; returns the rank's output streams.
     fn request_start(&mut self, rank: u32, binding: &Binding) -> Result<Vec<Output>, String> {
         let words = |error: std::io::Error| {
-            let is_limit = error.raw_os_error() == Some(libc::EMFILE);
-            let hint = if is_limit { ranks::too_few_descriptors(self.args.ranks) } else { String::new() };
-            format!("no pipes for rank {rank}: {error}{hint}")
+            format!("no pipes for rank {rank}: {error}{}", ranks::hint_on_descriptors(&error, self.args.ranks))
         };
         let proc = Proc::new(self.nspace.clone(), Rank(rank));
         let env =
@@ -338,8 +337,10 @@ impl Supervisor<'_> {
         self.stderr.write(format!("pmixrun: {message}\n").as_bytes());
     }
 
-    fn say_all(&mut self, messages: &[String]) {
-        messages.iter().for_each(|message| self.say(message));
+    /// Says what the ranks wait for.
+    fn say_what_waits(&mut self, waiting: &Waiting) {
+        let lines = hang::explained(&self.table(), waiting);
+        lines.iter().for_each(|line| self.say(line));
     }
 
     fn deadline(&self, now: Instant) -> Option<Instant> {
@@ -398,8 +399,7 @@ impl Supervisor<'_> {
                 Status::ERR_TIMEOUT,
                 &format!("the job has run for {seconds} s, which is its limit"),
             );
-            let lines = self.what_waits(&waiting);
-            self.say_all(&lines);
+            self.say_what_waits(&waiting);
         }
         if self.kill_at.is_some_and(|at| at <= now) {
             self.kill_at = None;
@@ -490,8 +490,7 @@ impl Supervisor<'_> {
     fn forward(&mut self, signal: Signal) {
         if matches!(signal, Signal::SIGUSR1 | Signal::SIGUSR2) {
             if signal == Signal::SIGUSR1 {
-                let lines = self.what_waits(&self.server.waiting());
-                self.say_all(&lines);
+                self.say_what_waits(&self.server.waiting());
             }
             return self.watchdog.signal_ranks(signal);
         }
@@ -505,11 +504,12 @@ impl Supervisor<'_> {
         self.failure.get_or_insert(Failure { exit, status });
         self.write_until = Instant::now().checked_add(self.args.grace);
         self.kill_at = self.kill_at.or_else(|| Instant::now().checked_add(self.args.grace));
-        self.server.ending(self.nspace);
+        self.server.announce_end(self.nspace);
         self.watchdog.signal_all(signal);
         // The ranks have their signal: this may take a while where they are many.
-        let lines = waiting.map_or_else(Vec::new, |waiting| self.what_waits(&waiting));
-        self.say_all(&lines);
+        if let Some(waiting) = waiting {
+            self.say_what_waits(&waiting);
+        }
     }
 
     fn take_events(&mut self) {
@@ -621,7 +621,7 @@ impl Supervisor<'_> {
         let ending = if left == 0 { String::new() } else { format!("; ending the ranks that still run ({left})") };
         self.say(&format!("{what}{ending}"));
         self.kill_at = Instant::now().checked_add(self.args.grace);
-        self.server.ending(self.nspace);
+        self.server.announce_end(self.nspace);
         self.watchdog.signal_all(Signal::SIGTERM);
     }
 

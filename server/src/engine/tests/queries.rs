@@ -426,7 +426,6 @@ fn the_process_table_has_the_numbers_of_connected_processes() {
     assert_eq!(pids(vec![Info::new(keys::QUERY_LOCAL_ONLY, Value::Bool(true))]), [(0, 0), (1, 4711)]);
 }
 
-/// One key of two jobs, and the host answers for one: its answer does not say for which, so that it is asked again for each.
 #[test]
 fn a_query_without_keys_ends_as_the_host_says() {
     let mut bench = Bench::new(0, 1, 2);
@@ -438,6 +437,7 @@ fn a_query_without_keys_ends_as_the_host_says() {
     }
 }
 
+/// One key of two jobs, and the host answers for one: its answer does not say for which, so that it is asked again for each.
 #[test]
 fn a_key_of_two_jobs_has_the_answer_of_each() {
     let mut bench = Bench::new(0, 1, 2);

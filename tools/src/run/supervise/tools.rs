@@ -8,11 +8,9 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use pmix_client::events::range;
 use pmix_dstore::model::{Info, Proc, Rank, Status, Value, keys};
-use pmix_server::Waiting;
 
 use super::super::control::{Action, Control, Ranks};
 use super::super::halts::ON_EXEC;
-use super::super::hang;
 use super::super::host::Infos;
 use super::super::table::{Row, Table};
 use super::{RankState, Supervisor};
@@ -49,11 +47,6 @@ impl Supervisor<'_> {
             },
             for_debuggers: &FOR_DEBUGGERS,
         }
-    }
-
-    /// What the ranks wait for, in words.
-    pub(super) fn what_waits(&self, waiting: &Waiting) -> Vec<String> {
-        hang::explained(&self.table(), waiting)
     }
 
     /// Does to ranks what a tool or a rank asks. To end all of them is to end the job, with all processes that they have started.
