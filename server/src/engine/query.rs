@@ -373,12 +373,12 @@ impl Engine {
         info(key, value).ok_or(Status::ERR_NOT_FOUND)
     }
 
-    /// How many tools a job has that has nothing else, and whose size no host has said.
+    /// How many tools a job has that has nothing else, and whose size no host has said. A host may have registered the tools as clients.
     fn count_of_tools(&self, state: &NspaceState) -> Option<u32> {
         let is_tool = |id: &PeerId| self.peers.get(id).is_some_and(|peer| peer.is_tool);
-        let mut connections = state.clients.values().flat_map(|client| &client.connections);
-        let are_tools =
-            state.is_of_tools && state.job.size() == 0 && !state.clients.is_empty() && connections.all(is_tool);
+        let mut connections = state.clients.values().flat_map(|client| &client.connections).peekable();
+        // Clients that have not connected may be ranks.
+        let are_tools = state.job.size() == 0 && connections.peek().is_some() && connections.all(is_tool);
         are_tools.then_some(state.clients.len() as u32)
     }
 

@@ -437,6 +437,21 @@ fn a_query_without_keys_ends_as_the_host_says() {
     }
 }
 
+/// The host has registered them and told no size. They may be ranks, so that their number is no answer.
+#[test]
+fn clients_that_have_not_connected_are_not_counted_as_tools() {
+    let mut bench = Bench::new(0, 1, 2);
+    let later = Nspace::new("later").unwrap();
+    bench.engine.register_nspace(JobPlan::read(&later, 2, &[], None, NODES[0]).unwrap());
+    bench.engine.register_client(&Proc::new(later, Rank(0)), 1000, 1000, 0);
+    let qualifiers = vec![Info::new(keys::NSPACE, Value::string("later"))];
+    let queries = vec![Query { keys: vec![CString::new(keys::JOB_SIZE).unwrap()], qualifiers }];
+    bench.request(0, 65, Request::Query { queries });
+    bench.answer_last(UpcallResult::Op(Status::ERR_NOT_SUPPORTED));
+    let reply = InfosReply::decode(PLAIN, Version::OURS, &bench.reply(0, 65).unwrap()).unwrap();
+    assert_eq!((reply.status, reply.infos), (Status::ERR_NOT_SUPPORTED, Some(Vec::new())));
+}
+
 /// One key of two jobs, and the host answers for one: its answer does not say for which, so that it is asked again for each.
 #[test]
 fn a_key_of_two_jobs_has_the_answer_of_each() {
