@@ -101,6 +101,8 @@ pub struct Environment {
     pub shared_memory: bool,
     /// Whether the steps of the process are recorded: `PMIX_DSTORE_RECORD=1`, `PMIX_DSTORE_DUMP_SIGNAL`.
     pub recorder: RecorderSettings,
+    /// Whether the Gets of the process are counted: `PMIX_DSTORE_STATS=1`.
+    pub counts_gets: bool,
 }
 
 impl Environment {
@@ -111,12 +113,13 @@ impl Environment {
     pub fn from_process() -> Result<Environment> {
         // Two dozen searches through all variables would be a part of a rank's start that shows.
         let (mut text, mut ends) = (Vec::with_capacity(2048), Vec::with_capacity(32));
-        let mut may_record = false;
+        let mut may_be_watched = false;
         environment::has(|variable| {
             text.extend_from_slice(variable);
             ends.push(text.len());
-            may_record |=
-                variable.starts_with(b"PMIX_DSTORE_RECORD=") || variable.starts_with(b"PMIX_DSTORE_DUMP_SIGNAL=");
+            may_be_watched |= variable.strip_prefix(b"PMIX_DSTORE_").is_some_and(|name| {
+                [&b"RECORD="[..], b"DUMP_SIGNAL=", b"STATS="].iter().any(|watching| name.starts_with(watching))
+            });
             false
         });
         let lookup = |name: &str| {
@@ -134,7 +137,7 @@ impl Environment {
                 Some(OsString::from_vec(value.to_vec()))
             })
         };
-        let mut env = Environment::without_recorder(lookup).inspect_err(|_| {
+        let env = Environment::unwatched(lookup).inspect_err(|_| {
             let wrong = wrong_variable(lookup);
             log::write(
                 Level::Error,
@@ -143,10 +146,7 @@ impl Environment {
                 format_args!("{wrong}; a launcher sets it: start the program with one, or unset all PMIX_ variables"),
             );
         })?;
-        if may_record {
-            env.recorder = recorder_of(|name| std::env::var_os(name));
-        }
-        Ok(env)
+        Ok(if may_be_watched { env.watched(|name| std::env::var_os(name)) } else { env })
     }
 
     /// An environment in which `lookup` finds a variable by its name.
@@ -155,11 +155,24 @@ impl Environment {
     /// `ERR_BAD_PARAM` for an invalid namespace, rank or URI; `ERR_DATA_VALUE_NOT_FOUND` for a namespace without a
     /// rank.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Environment> {
-        let recorder = recorder_of(&lookup);
-        Ok(Environment { recorder, ..Environment::without_recorder(lookup)? })
+        Ok(Environment::unwatched(&lookup)?.watched(lookup))
     }
 
-    fn without_recorder(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Environment> {
+    /// This environment with what the variables of recorder and counts say. Hardly any process has them, so that their names are not
+    /// searched for in each start.
+    #[cold]
+    fn watched(self, lookup: impl Fn(&str) -> Option<OsString>) -> Environment {
+        let is_set = |name| lookup(name).is_some_and(|value| value == "1");
+        let counts_gets = is_set("PMIX_DSTORE_STATS");
+        if environment::is_privileged() {
+            return Environment { counts_gets, ..self };
+        }
+        let dump_signal = lookup("PMIX_DSTORE_DUMP_SIGNAL").map(|value| value.to_string_lossy().into_owned());
+        let recorder = RecorderSettings { file: is_set("PMIX_DSTORE_RECORD"), dump_signal };
+        Environment { counts_gets, recorder, ..self }
+    }
+
+    fn unwatched(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Environment> {
         let text = |name: &str| lookup(name).and_then(|value| value.into_string().ok());
         let nspace = match lookup("PMIX_NAMESPACE") {
             Some(name) => Some(Nspace::new(name.as_bytes()).map_err(|_| Status::ERR_BAD_PARAM)?),
@@ -201,6 +214,7 @@ impl Environment {
             launcher_rendezvous: text("PMIX_LAUNCHER_RNDZ_URI"),
             shared_memory: text("PMIX_DSTORE_SHM").is_none_or(|value| value != "0"),
             recorder: RecorderSettings::default(),
+            counts_gets: false,
         })
     }
 
@@ -253,18 +267,6 @@ fn wrong_variable(lookup: impl Fn(&str) -> Option<OsString>) -> String {
                 .map(|wrong| wrong + ", which is no address of a server")
         })
         .unwrap_or_else(|| "PMIX_NAMESPACE is set, and PMIX_RANK is not".to_owned())
-}
-
-/// What the recorder's variables say. Hardly any process has them, so that their names are not searched for in each start.
-#[cold]
-fn recorder_of(lookup: impl Fn(&str) -> Option<OsString>) -> RecorderSettings {
-    if environment::is_privileged() {
-        return RecorderSettings::default();
-    }
-    RecorderSettings {
-        file: lookup("PMIX_DSTORE_RECORD").is_some_and(|value| value == "1"),
-        dump_signal: lookup("PMIX_DSTORE_DUMP_SIGNAL").map(|value| value.to_string_lossy().into_owned()),
-    }
 }
 
 /// A rank as decimal digits.

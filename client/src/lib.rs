@@ -34,6 +34,7 @@ mod discovery;
 pub mod env;
 pub mod events;
 pub mod get;
+pub mod get_counts;
 mod get_options;
 mod hazard;
 pub mod inspection;

@@ -2,22 +2,7 @@
 
 use std::cell::Cell;
 
-/// Where a Get has looked last: where its value comes from, if it has one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// In this process, without a note of the place.
-    Unnoted,
-    /// Among the values that this process has put or stored, and what it knows of itself.
-    Own,
-    /// In the data of the own job, which lie in its segment where there is shared memory.
-    Job,
-    /// In a segment with values that ranks have put.
-    Modex,
-    /// Among earlier replies of the server.
-    ReplyCache,
-    /// At the server.
-    Server,
-}
+pub use pmix_dstore::get_counts::Source;
 
 thread_local! {
     static LAST: Cell<Source> = const { Cell::new(Source::Unnoted) };

@@ -34,6 +34,8 @@ pub mod file_ban;
 #[doc(hidden)]
 pub mod gather;
 #[doc(hidden)]
+pub mod get_counts;
+#[doc(hidden)]
 pub mod job;
 #[doc(hidden)]
 pub mod log;
@@ -43,6 +45,8 @@ pub mod model;
 pub mod modex;
 #[doc(hidden)]
 pub mod qualified;
+#[doc(hidden)]
+pub mod rank_file;
 #[doc(hidden)]
 pub mod realm_resolution;
 #[doc(hidden)]

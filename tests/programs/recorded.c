@@ -2,7 +2,7 @@
  *
  *   recorded [--handler] [--fork] [--user ID] [--between COMMAND]
  *
- * It commits, enters a fence, lets rank 0's shell run the command, and enters a second fence.
+ * It commits, enters a fence, gets a value of each class, lets rank 0's shell run the command, and enters a second fence.
  *
  *   --handler   installs a handler for SIGUSR2 before PMIx_Init
  *   --fork      a forked child commits two values, which the library refuses
@@ -55,6 +55,26 @@ static void commit_in_child(void)
     say("child: %d", status);
 }
 
+static uint32_t get(const pmix_proc_t *proc, const char *key)
+{
+    pmix_value_t *value = NULL;
+    must(key, PMIx_Get(proc, key, NULL, 0, &value));
+    uint32_t number = value->type == PMIX_UINT32 ? value->data.uint32 : 0;
+    PMIX_VALUE_RELEASE(value);
+    return number;
+}
+
+/* Of the job, of this process, and of the next rank a reserved key and one that it has put. */
+static void get_of_each_class(const pmix_proc_t *me)
+{
+    pmix_proc_t job = *me, next = *me;
+    job.rank = PMIX_RANK_WILDCARD;
+    next.rank = (me->rank + 1) % get(&job, PMIX_JOB_SIZE);
+    get(me, "a.key");
+    get(&next, PMIX_LOCAL_RANK);
+    get(&next, "a.key");
+}
+
 int main(int argc, char **argv)
 {
     bool forks = false;
@@ -80,6 +100,7 @@ int main(int argc, char **argv)
     must("PMIx_Put", PMIx_Put(PMIX_GLOBAL, "a.key", &value));
     must("PMIx_Commit", PMIx_Commit());
     must("PMIx_Fence", PMIx_Fence(NULL, 0, NULL, 0));
+    get_of_each_class(&me);
     if (forks) {
         commit_in_child();
     }

@@ -56,10 +56,10 @@ const END: &str = "--- end of output";
 /// Starts the second job, in a directory of its own, in which the first job's tools do not look for servers. Rank 1 waits in a fence for
 /// rank 0. `$Q` is its pmixrun; its commands are run in the directory `$D`.
 fn recorded_job() -> String {
-    let rank = "echo $$ > $D/pid.$PMIX_RANK; ln -sf $(dirname $PMIX_DSTORE_SEGMENTS)/steps-1 $D/steps-1; exec";
+    let rank = "echo $$ > $D/pid.$PMIX_RANK; ln -sf $(dirname $PMIX_DSTORE_SEGMENTS)/steps-1 $(dirname $PMIX_DSTORE_SEGMENTS)/gets-1 $D; exec";
     format!(
         "export D=$(cd $TMPDIR/../own; pwd)/second; mkdir $D; echo > $D/gate; \
-         PMIX_DSTORE_RECORD=1 $RUN --tmpdir $D --report-uri $D/job.uri -n 2 sh -c '{rank} {} --between \"while test -e $D/gate; do sleep 0.02; done\"' \
+         PMIX_DSTORE_RECORD=1 PMIX_DSTORE_STATS=1 $RUN --tmpdir $D --report-uri $D/job.uri -n 2 sh -c '{rank} {} --between \"while test -e $D/gate; do sleep 0.02; done\"' \
          > $D/output & Q=$!; echo pmixrun: $Q; \
          for rank in 0 1; do while test ! -s $D/pid.$rank; do sleep 0.02; done; echo rank: $(cat $D/pid.$rank); done; \
          until test -s $D/job.uri && {} doctor --uri file:$D/job.uri | grep -q 'since [1-9]'; do kill -0 $Q || exit 1; sleep 0.1; done; ",
@@ -86,7 +86,7 @@ fn script(examples: &[Example]) -> String {
             let notify = "pmixctl notify --event PMIX_EVENT_NODE_DOWN PMIX_HOSTNAME=n7; sleep 0.1";
             script +=
                 &format!("{{ {command}; }} 2>&1 & E=$!; while kill -0 $E 2>/dev/null; do {notify}; done; wait $E; ");
-        } else if command.contains("job.uri") || command.contains("steps-") {
+        } else if command.contains("job.uri") || command.contains("steps-") || command.contains("gets-") {
             script += &format!("(cd $D; {command}) 2>&1; ");
         } else {
             script += &format!("{{ {command}; }} 2>&1; ");

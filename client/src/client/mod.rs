@@ -31,6 +31,7 @@ use self::output::Outputs;
 use crate::channel::{ANY_STORE, Channel, Incoming, Joinable, OUR_STORE, Sink};
 use crate::commit::Puts;
 use crate::events::Registry;
+use crate::get_counts;
 use crate::get_options::timeout_of;
 use crate::link::after_call;
 use crate::local::Local;
@@ -120,6 +121,9 @@ impl Client {
         fallible_alloc::reserve_emergency()?;
         let me = env.proc();
         if env.nspace.is_none() || env.server.is_none() && env.directory.is_none() {
+            if env.counts_gets {
+                get_counts::start(None, &me);
+            }
             let local = Local::new(me.clone(), env.hostname.clone(), None, Some(singleton::job(&me, &env.hostname)));
             let link = Arc::new(Joinable::new()?);
             let client = Client::new(me, ClientKind::Singleton, link.clone(), false, local);
@@ -132,6 +136,9 @@ impl Client {
         }
         let directory = shared_memory::directory(env, &me);
         recorder::start(&env.recorder, directory.as_deref(), &me);
+        if env.counts_gets {
+            get_counts::start(directory.as_deref(), &me);
+        }
         let step = Begun::new(|| Some(Note::new(Step::Init, 0, &[])));
         let connected = Client::connect_launched(env, infos, me, directory);
         step.end(&connected);

@@ -6,7 +6,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::time::Duration;
 
-use super::record::{FILE_LEN, Header, MAGIC, Phase, RECORD_COUNT, Record, VERSION, WORDS};
+use super::record::{FILE_LEN, MAGIC, Phase, RECORD_COUNT, Record, VERSION, VERSION_WORD, WORDS};
+use crate::rank_file::Header;
 
 /// Why a file is not a recorder's.
 #[derive(Debug)]
@@ -94,7 +95,7 @@ impl History {
         if *magic != MAGIC {
             return Err(FileError::Magic);
         }
-        if *version != u64::from(VERSION) | (RECORD_COUNT as u64) << 32 {
+        if *version != VERSION_WORD {
             return Err(FileError::Version(*version as u32));
         }
         if bytes.len() != FILE_LEN || !rest.is_empty() {

@@ -5,26 +5,30 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::model::Status;
+use crate::rank_file::{
+    HEADER_WORDS, HeaderWords, Text as TextWords, nanoseconds, printable, text_bytes, text_words, with_check,
+};
 
 /// The first word of a file: `PMIXSTEP`.
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"PMIXSTEP");
 /// The version of the layout.
 pub const VERSION: u32 = 2;
-/// Words of 8 bytes of the header and of each record.
-pub(super) const WORDS: usize = 16;
+/// Words of 8 bytes of each record, as of the header.
+pub(super) const WORDS: usize = HEADER_WORDS;
 /// The last records that a file keeps.
 pub const RECORD_COUNT: usize = 55;
 /// Places behind them for copies of the records of steps that have not ended: such a step may be older than the last records.
 pub const OPEN_COUNT: usize = 8;
+/// The version, and how many records there are.
+pub(super) const VERSION_WORD: u64 = VERSION as u64 | (RECORD_COUNT as u64) << 32;
 /// Bytes of a file.
 pub const FILE_LEN: usize = (1 + RECORD_COUNT + OPEN_COUNT) * WORDS * 8;
-/// Words of text in the header and in a record.
-const TEXT_WORDS: usize = 10;
 /// Bytes of text in a record; longer texts are cut.
-pub(super) const TEXT_LEN: usize = TEXT_WORDS * 8;
+#[cfg(test)]
+pub(super) const TEXT_LEN: usize = size_of::<TextWords>();
 
-/// The words of the header or of a record. The last one is a check of the others.
-pub(super) type Words = [u64; WORDS];
+/// The words of a record. The last one is a check of the others.
+pub(super) type Words = HeaderWords;
 
 /// Writes the enumeration with what it needs.
 macro_rules! steps {
@@ -126,7 +130,7 @@ pub struct Note {
     pub step: Step,
     /// A count or a rank.
     pub number: u32,
-    text: [u64; TEXT_WORDS],
+    text: TextWords,
 }
 
 impl Note {
@@ -176,7 +180,7 @@ impl Record {
 
     /// The record; `None` if it is empty, torn or of an unknown kind.
     pub(super) fn of_words(words: &Words) -> Option<Record> {
-        if words[0] == 0 || !is_checked(words) {
+        if words[0] == 0 || with_check(*words) != *words {
             return None;
         }
         let [code, phase] = [words[2] as u16, (words[2] >> 16) as u16];
@@ -275,11 +279,6 @@ impl fmt::Display for Text<'_> {
     }
 }
 
-/// The character of a byte, `?` for one that is not printable.
-pub(super) fn printable(byte: u8) -> char {
-    if matches!(byte, b' '..=b'~') { char::from(byte) } else { '?' }
-}
-
 /// A time in a unit that fits. Without floating point: a signal handler formats it.
 pub struct Seconds(pub Duration);
 
@@ -291,82 +290,4 @@ impl fmt::Display for Seconds {
             _ => write!(f, "{seconds}.{} s", milliseconds / 100),
         }
     }
-}
-
-/// Nanoseconds, at most as many as a word holds.
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// The beginning of a text.
-fn text_words(text: &[u8]) -> [u64; TEXT_WORDS] {
-    let mut bytes = [0; TEXT_LEN];
-    // A NUL ends the text.
-    for (place, byte) in bytes.iter_mut().zip(text.iter().take_while(|byte| **byte != 0)) {
-        *place = *byte;
-    }
-    let mut words = [0; TEXT_WORDS];
-    for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
-        *word = u64::from_ne_bytes(*bytes);
-    }
-    words
-}
-
-fn text_bytes(words: &[u64]) -> impl Iterator<Item = u8> + Clone {
-    words.iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0)
-}
-
-/// The header of a file.
-pub(super) struct Header {
-    pub pid: u32,
-    pub rank: u32,
-    /// When the file was made, since 1970.
-    pub time: Duration,
-    text: [u64; TEXT_WORDS],
-}
-
-impl Header {
-    pub fn new(pid: u32, rank: u32, time: Duration, nspace: &[u8]) -> Header {
-        Header { pid, rank, time, text: text_words(nspace) }
-    }
-
-    pub fn to_words(&self) -> Words {
-        let mut words = [0; WORDS];
-        words[0] = MAGIC;
-        words[1] = u64::from(VERSION) | (RECORD_COUNT as u64) << 32;
-        words[2] = u64::from(self.pid) | u64::from(self.rank) << 32;
-        words[3] = nanoseconds(self.time);
-        words[5..15].copy_from_slice(&self.text);
-        with_check(words)
-    }
-
-    /// The header in these words, whose magic and version are right; `None` if they do not belong together.
-    pub fn of_words(words: &Words) -> Option<Header> {
-        if !is_checked(words) {
-            return None;
-        }
-        let mut text = [0; TEXT_WORDS];
-        text.copy_from_slice(&words[5..15]);
-        Some(Header { pid: words[2] as u32, rank: (words[2] >> 32) as u32, time: Duration::from_nanos(words[3]), text })
-    }
-
-    /// The beginning of the namespace's name; bytes that are not printable are `?`.
-    pub fn nspace(&self) -> String {
-        text_bytes(&self.text).map(printable).collect()
-    }
-}
-
-/// A number that follows from all words but the last. It tells torn records from whole ones; whoever writes a file on purpose can
-/// compute it, too.
-fn check(words: &Words) -> u64 {
-    words[..WORDS - 1].iter().fold(MAGIC, |sum, word| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29))
-}
-
-fn with_check(mut words: Words) -> Words {
-    words[WORDS - 1] = check(&words);
-    words
-}
-
-fn is_checked(words: &Words) -> bool {
-    words[WORDS - 1] == check(words)
 }

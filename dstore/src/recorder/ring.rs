@@ -1,32 +1,22 @@
 //! The file of this process, which it alone writes.
+#![forbid(unsafe_code)]
 
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use memmap2::{MmapMut, MmapOptions, MmapRaw};
-use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, openat};
-use nix::sys::resource::{Resource, getrlimit};
-use nix::sys::stat::{Mode, SFlag, fstatat};
-use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
-
-use super::files::name_of;
-use super::record::{FILE_LEN, Header, Note, OPEN_COUNT, Phase, RECORD_COUNT, Record, WORDS, Words};
-use crate::file_ban;
+use super::record::{FILE_LEN, MAGIC, Note, OPEN_COUNT, Phase, RECORD_COUNT, Record, VERSION_WORD, WORDS, Words};
 use crate::model::{Proc, Status};
+use crate::rank_file::{Header, Kind, RankMemory, now};
 
 /// The records of this process: mapped from its file, or in memory alone.
 pub struct Ring {
-    memory: MmapRaw,
+    memory: RankMemory,
     /// The number of the next record.
     next: AtomicU64,
     /// The places for open steps that are taken, a bit for each.
     taken: AtomicU32,
-    /// The process that made it.
-    pid: u32,
 }
 
 /// A step that has begun, for [`Ring::end`].
@@ -46,35 +36,7 @@ impl Ring {
     /// # Errors
     /// The directory is not this user's own, or an error of the system; nothing is left behind.
     pub fn create(directory: BorrowedFd<'_>, me: &Proc) -> io::Result<Ring> {
-        file_ban::check();
-        // A directory that was mounted alone somewhere else has another one around it.
-        let outer = fstatat(directory, "..", AtFlags::AT_SYMLINK_NOFOLLOW)?;
-        if outer.st_uid != geteuid().as_raw() || outer.st_mode != SFlag::S_IFDIR.bits() | 0o700 {
-            return Err(io::Error::other("the directory around the segments is not this user's alone"));
-        }
-        // The kernel ends a process that writes beyond this limit.
-        if getrlimit(Resource::RLIMIT_FSIZE).is_ok_and(|(soft, _)| soft < FILE_LEN as u64) {
-            return Err(Errno::EFBIG.into());
-        }
-        let name = format!("../{}", name_of(me.rank.0));
-        let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        // For this process alone the file is open for writing: one that is cut would end the process.
-        let make = || openat(directory, name.as_str(), flags, Mode::from_bits_truncate(0o400));
-        let file = match make() {
-            Err(Errno::EEXIST) => {
-                unlinkat(directory, name.as_str(), UnlinkatFlags::NoRemoveDir)?;
-                make()?
-            }
-            file => file?,
-        };
-        let mut file = File::from(file);
-        // Written, not only extended: a store into a hole of a full file system would end the process.
-        let mapped = file.write_all(&image(me)).and_then(|()| Ring::map(&file));
-        if mapped.is_err() {
-            // A failure is ignored: the server removes the file with the directory.
-            let _ = unlinkat(directory, name.as_str(), UnlinkatFlags::NoRemoveDir);
-        }
-        mapped
+        RankMemory::create(directory, Kind::Steps, me.rank.0, &image(me)).map(Ring::of)
     }
 
     /// A ring in memory alone, for a process without a directory to write to.
@@ -82,35 +44,21 @@ impl Ring {
     /// # Errors
     /// No memory.
     pub fn in_memory(me: &Proc) -> io::Result<Ring> {
-        let mut memory = MmapMut::map_anon(FILE_LEN)?;
-        memory.copy_from_slice(&image(me));
-        Ok(Ring::of(memory.into()))
+        RankMemory::anonymous(&image(me)).map(Ring::of)
     }
 
-    fn map(file: &File) -> io::Result<Ring> {
-        Ok(Ring::of(MmapOptions::new().len(FILE_LEN).map_raw(file)?))
-    }
-
-    fn of(memory: MmapRaw) -> Ring {
-        Ring { memory, next: AtomicU64::new(1), taken: AtomicU32::new(0), pid: std::process::id() }
+    fn of(memory: RankMemory) -> Ring {
+        Ring { memory, next: AtomicU64::new(1), taken: AtomicU32::new(0) }
     }
 
     /// The process that made it. A forked child has the memory, too, but is not to write there.
     pub fn pid(&self) -> u32 {
-        self.pid
-    }
-
-    /// The words after the header.
-    fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping is writable, aligned to a page, of FILE_LEN bytes, and lives as long as `self`. All access in this process
-        // is atomic. Another process could change the file: atomics of any content are valid.
-        let all = unsafe { std::slice::from_raw_parts(self.memory.as_ptr().cast::<AtomicU64>(), FILE_LEN / 8) };
-        &all[WORDS..]
+        self.memory.pid()
     }
 
     /// The words of a record: the last ones, and then those of open steps.
     fn slot(&self, index: usize) -> &[AtomicU64] {
-        &self.words()[index * WORDS..][..WORDS]
+        &self.memory.words()[index * WORDS..][..WORDS]
     }
 
     fn slot_of(&self, serial: u64) -> &[AtomicU64] {
@@ -191,15 +139,7 @@ impl Ring {
     }
 }
 
-/// The time since 1970, in which records tell when.
-pub fn now() -> Duration {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
-}
-
 /// A file without records.
 fn image(me: &Proc) -> Vec<u8> {
-    let header = Header::new(std::process::id(), me.rank.0, now(), me.nspace.as_bytes());
-    let mut image: Vec<u8> = header.to_words().iter().flat_map(|word| word.to_ne_bytes()).collect();
-    image.resize(FILE_LEN, 0);
-    image
+    Header::new((MAGIC, VERSION_WORD), me, now()).image(FILE_LEN)
 }

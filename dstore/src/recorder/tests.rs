@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::record::{RECORD_COUNT, TEXT_LEN};
 use super::*;
 use crate::model::{Nspace, Proc, Rank, Status};
+use crate::rank_file::remove_files;
 
 fn me(rank: u32) -> Proc {
     Proc::new(Nspace::new("job").unwrap(), Rank(rank))

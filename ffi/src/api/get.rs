@@ -212,7 +212,16 @@ unsafe fn get_watched(
     let status = unsafe { get_by_any_thread(proc, key, (info, ninfo), val) };
     // SAFETY: NULL or a key of the caller's.
     let key = if key.is_null() { None } else { unsafe { text::key_text(key) }.ok() };
-    watch::end_get(status, key);
+    let proc = if proc.is_null() {
+        (None, Rank::UNDEF)
+    } else {
+        // SAFETY: a process of the caller's; its namespace is an array of as many characters.
+        let (nspace, rank) =
+            unsafe { (&*(&raw const (*proc).nspace).cast::<[u8; size_of::<pmix_nspace_t>()]>(), (*proc).rank) };
+        let end = nspace.iter().position(|byte| *byte == 0).unwrap_or(nspace.len());
+        (Some(&nspace[..end]).filter(|name| !name.is_empty()), Rank(rank))
+    };
+    watch::end_get(proc, status, key);
     status
 }
 

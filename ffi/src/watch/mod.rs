@@ -12,10 +12,10 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Instant;
 
-use pmix_client::source::{self, Source};
+use pmix_client::source;
 use pmix_dstore::environment;
 use pmix_dstore::log::{self, Level, Target, Writer};
-use pmix_dstore::model::Status;
+use pmix_dstore::model::{Rank, Status};
 
 use crate::types::pmix_status_t;
 pub use arguments::Arguments;
@@ -121,18 +121,18 @@ pub fn end(name: &str, answer: &dyn Shown) {
     totals::call(mode(), name, took);
 }
 
-/// As [`end`], for a Get.
+/// As [`end`], for a Get of a value of `proc`. Without a namespace it is about the own one.
 #[cold]
 #[inline(never)]
-pub fn end_get(status: Status, key: Option<&[u8]>) {
+pub fn end_get(proc: (Option<&[u8]>, Rank), status: Status, key: Option<&[u8]>) {
     let source = source::take();
     let Some(Begun { arguments, at }) = take() else { return };
     if traces() {
         let (answer, took) = (status.0.text(), at.elapsed().as_micros());
-        let line = format_args!("PMIx_Get({arguments}) -> {answer} [{}, {took} us]", name_of(source));
+        let line = format_args!("PMIx_Get({arguments}) -> {answer} [{source}, {took} us]");
         log::write_always(Writer::Process, line);
     }
-    totals::get(source, status, key);
+    totals::get(proc, source, status, key);
 }
 
 /// A function that neither waits nor enters the kernel has ended.
@@ -141,17 +141,5 @@ pub fn end_get(status: Status, key: Option<&[u8]>) {
 pub fn helper(name: &str, answer: &dyn Debug) {
     if traces() {
         log::write_always(Writer::Process, format_args!("{name} -> {answer:?}"));
-    }
-}
-
-/// The name of a source for users.
-fn name_of(source: Source) -> &'static str {
-    match source {
-        Source::Unnoted => "this process",
-        Source::Own => "own values",
-        Source::Job => "job segment",
-        Source::Modex => "modex segment",
-        Source::ReplyCache => "reply cache",
-        Source::Server => "server",
     }
 }

@@ -1,36 +1,25 @@
-//! What a rank has done, counted for its end: Gets by source, missed keys, time in init and fences.
-//!
-//! Each thread counts its Gets in an array of its own, so that threads that are counted do not wait for each other.
+//! What a rank has done, counted for its end: missed keys, time in init and fences, and Gets, of which `get_counts` has the details.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use pmix_client::get_counts::{self, Source};
 use pmix_client::process;
-use pmix_client::source::Source;
 use pmix_dstore::log::{self, Writer};
-use pmix_dstore::model::{Proc, Status};
+use pmix_dstore::model::{Proc, Rank, Status};
 
 use super::arguments::key as name_of_key;
-use super::{STATS, SUMMARY, name_of};
+use super::{STATS, SUMMARY};
 
-const SOURCES: [Source; 6] =
-    [Source::Own, Source::Job, Source::Modex, Source::ReplyCache, Source::Server, Source::Unnoted];
 /// Keys that are counted one by one.
 const KEYS_MAX: usize = 1000;
 
-/// The Gets of one thread by source.
-type Counts = [AtomicU64; SOURCES.len()];
-
-/// The counts of all threads, also of those that have ended.
-static THREADS: Mutex<Vec<Arc<Counts>>> = Mutex::new(Vec::new());
+/// The Gets of all threads.
+static GETS: AtomicU64 = AtomicU64::new(0);
 static OTHERS: LazyLock<Mutex<Others>> = LazyLock::new(Mutex::default);
-
-thread_local! {
-    static OF_THIS_THREAD: Arc<Counts> = of_new_thread();
-}
 
 /// What is counted for the whole process.
 #[derive(Default)]
@@ -60,22 +49,10 @@ impl Others {
     }
 }
 
-/// Counts for a new thread: those of a thread that has ended, if there is one, which go on.
-fn of_new_thread() -> Arc<Counts> {
-    let mut threads = THREADS.lock();
-    if let Some(free) = threads.iter().find(|counts| Arc::strong_count(counts) == 1) {
-        return Arc::clone(free);
-    }
-    let counts = Arc::<Counts>::default();
-    threads.push(Arc::clone(&counts));
-    counts
-}
-
-/// A Get has ended.
-pub fn get(source: Source, status: Status, key: Option<&[u8]>) {
-    let at = SOURCES.iter().position(|known| *known == source).unwrap_or_default();
-    // Only this thread writes; a thread that ends is not counted any more.
-    let _ = OF_THIS_THREAD.try_with(|counts| counts[at].fetch_add(1, Ordering::Relaxed));
+/// A Get of a value of `proc` has ended.
+pub fn get(proc: (Option<&[u8]>, Rank), source: Source, status: Status, key: Option<&[u8]>) {
+    GETS.fetch_add(1, Ordering::Relaxed);
+    get_counts::count(proc, key.unwrap_or_default(), source, status == Status::SUCCESS);
     if let (Status::ERR_NOT_FOUND, Some(key)) = (status, key) {
         OTHERS.lock().miss(key);
     }
@@ -106,21 +83,19 @@ pub fn call(mode: u8, name: &str, took: Duration) {
 
 /// Writes what was asked for, and begins anew.
 fn report(mode: u8, others: &Others) {
-    let threads = THREADS.lock();
-    let taken = |at: usize| threads.iter().map(|counts| counts[at].swap(0, Ordering::Relaxed)).sum::<u64>();
-    let gets: [u64; SOURCES.len()] = std::array::from_fn(taken);
-    drop(threads);
+    let gets = GETS.swap(0, Ordering::Relaxed);
     let Some(me) = &others.me else { return };
     let write = |line: String| log::write_always(Writer::Client(me), format_args!("{line}"));
     if mode & SUMMARY != 0 {
-        write(summary(others, gets.iter().sum()));
+        write(summary(others, gets));
         if let Some(line) = missed(others) {
             write(line);
         }
     }
     if mode & STATS != 0 {
-        let parts: Vec<String> =
-            SOURCES.iter().zip(gets).map(|(at, count)| format!("{} {count}", name_of(*at))).collect();
+        let counts = get_counts::take();
+        let sources = Source::ALL.iter().enumerate();
+        let parts: Vec<String> = sources.map(|(at, source)| format!("{source} {}", counts.of_source(at))).collect();
         write(format!("Gets by source: {}", parts.join(", ")));
     }
 }

@@ -1,4 +1,4 @@
-//! `pmixctl inspect`: segments and directories of namespaces, and files of recorders.
+//! `pmixctl inspect`: segments and directories of namespaces, and files of ranks: recorders' and counts of Gets.
 
 use std::fs;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use pmix_dstore::segment::{InspectOptions, Report, inspect_directory, inspect_segment};
 
-use super::{Printout, steps};
+use super::{Printout, gets, steps};
 
 /// Prints files and directories.
 pub fn inspect(paths: &[PathBuf], json: bool, options: &InspectOptions) -> Printout {
@@ -38,6 +38,9 @@ fn printed(path: &Path, json: bool, options: &InspectOptions) -> io::Result<(Str
         let bytes = fs::read(path)?;
         if steps::is_recorder(&bytes) {
             return steps::of_file(&bytes, json).map_err(io::Error::other);
+        }
+        if gets::is_counts(&bytes) {
+            return gets::of_file(&bytes, json).map(|text| (text, true));
         }
         inspect_segment(&bytes, options)
     } else {

@@ -8,6 +8,7 @@ mod control;
 mod data;
 mod doctor;
 mod events;
+mod gets;
 mod here;
 mod info;
 mod inspect;

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use pmix_dstore::model::Status;
-use pmix_dstore::recorder::{self, FileError, History, Past, Phase, Record, Seconds, now};
+use pmix_dstore::rank_file::now;
+use pmix_dstore::recorder::{self, FileError, History, Past, Phase, Record, Seconds};
 use serde_json::{Value, json};
 
 use super::table::Table;

@@ -9,9 +9,10 @@ pub struct Table {
 
 impl Table {
     /// A table with titles. Titles that begin with `>` are of columns of numbers.
-    pub fn new(titles: &[&str]) -> Table {
-        let right = titles.iter().map(|title| title.starts_with('>')).collect();
-        let titles = titles.iter().map(|title| title.trim_start_matches('>').to_owned()).collect();
+    pub fn new(titles: &[impl AsRef<str>]) -> Table {
+        let titles = || titles.iter().map(AsRef::as_ref);
+        let right = titles().map(|title| title.starts_with('>')).collect();
+        let titles = titles().map(|title| title.trim_start_matches('>').to_owned()).collect();
         Table { rows: vec![titles], right }
     }
 

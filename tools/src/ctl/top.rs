@@ -16,15 +16,15 @@ use serde_json::json;
 use super::Printout;
 use super::args::Server;
 use super::connection::{Connection, Inspected};
+use super::gets::Gets;
 use super::jobs::{has_ended, memory_of, state_of};
 use super::process::Process;
 use super::table::Table;
 use crate::value::{escaped, of_process};
 use crate::waits;
 
-/// What `top` says below the ranks.
-const HINT: &str =
-    "Gets are counted in processes that are started with PMIX_DSTORE_STATS=1; they print the counts at their end.";
+/// What `top` says below the ranks, where none of them counts its Gets.
+const HINT: &str = "Gets are counted in ranks that are started with PMIX_DSTORE_STATS=1 and use this library.";
 
 /// Shows the ranks; until the user ends it, if standard output is a terminal.
 pub fn top(server: &Server, interval: f64, json: bool) -> Result<Printout, String> {
@@ -46,6 +46,7 @@ struct Picture {
     ranks: Vec<ProcInfo>,
     /// The bytes in the segments of all jobs.
     segment_bytes: u64,
+    gets: Gets,
     inspected: Inspected,
 }
 
@@ -61,12 +62,14 @@ impl Picture {
         })?;
         let mut ranks = Vec::new();
         let mut directories = BTreeMap::new();
+        let mut gets = Gets::default();
         for name in &names {
             // A job that has ended meanwhile has no processes.
             let processes = connection.processes(name).unwrap_or_default();
             for process in processes.iter().filter(|process| process.pid > 0 && !has_ended(process)) {
                 let process = Process::look(process.pid);
-                if let (Some(directory), Some(bytes)) = (process.directory.clone(), process.segment_bytes()) {
+                if let (Some(directory), Some(bytes)) = (process.directory_from_here(), process.segment_bytes()) {
+                    gets.add(&directory, &processes);
                     directories.insert(directory, bytes);
                     break;
                 }
@@ -75,7 +78,7 @@ impl Picture {
         }
         let host = connection.client().hostname();
         let segment_bytes = directories.values().sum();
-        Ok(Picture { host, jobs: names.len(), ranks, segment_bytes, inspected: connection.inspected() })
+        Ok(Picture { host, jobs: names.len(), ranks, segment_bytes, gets, inspected: connection.inspected() })
     }
 
     /// How a rank gets values: from shared memory or over the socket.
@@ -109,20 +112,21 @@ impl Picture {
         let kib = self.segment_bytes / 1024;
         let mut lines =
             vec![format!("{}: {jobs}, {ranks}, {tools}; segments {kib} KiB", escaped(&self.host)), String::new()];
-        let mut table = Table::new(&["JOB", ">RANK", ">PID", "STATE", ">MEMORY", "VALUES BY", "WAITS IN"]);
+        let is_counted = self.gets.ranks() > 0;
+        let gets = is_counted.then_some(">GETS");
+        let mut titles = vec!["JOB", ">RANK", ">PID", "STATE", ">MEMORY", "VALUES BY"];
+        titles.extend(gets);
+        titles.push("WAITS IN");
+        let mut table = Table::new(&titles);
         for rank in &self.ranks {
             let memory =
                 memory_of(rank, &self.host).map_or_else(String::new, |kib| format!("{:.1} MiB", kib as f64 / 1024.0));
             let pid = if rank.pid > 0 { rank.pid.to_string() } else { String::new() };
-            table.row([
-                escaped(&rank.proc.nspace.to_string()),
-                rank.proc.rank.to_string(),
-                pid,
-                state_of(rank, &self.host),
-                memory,
-                self.store(&rank.proc).to_owned(),
-                self.wait(&rank.proc),
-            ]);
+            let (job, number) = (escaped(&rank.proc.nspace.to_string()), rank.proc.rank.to_string());
+            let mut row = vec![job, number, pid, state_of(rank, &self.host), memory, self.store(&rank.proc).to_owned()];
+            row.extend(is_counted.then(|| self.gets.of(&rank.proc)));
+            row.push(self.wait(&rank.proc));
+            table.row(row);
         }
         lines.extend(table.text().lines().map(str::to_owned));
         let known = self.inspected.known(self.ranks.iter().cloned());
@@ -133,7 +137,18 @@ impl Picture {
             lines.push(String::new());
             lines.extend(waiting);
         }
-        lines.extend([String::new(), HINT.to_owned()]);
+        lines.push(String::new());
+        if is_counted {
+            lines.extend(self.gets.table().lines().map(str::to_owned));
+            let others = self.ranks.len().saturating_sub(self.gets.ranks());
+            lines.extend(match others {
+                0 => None,
+                1 => Some("1 rank does not count its Gets, or its file cannot be read".to_owned()),
+                _ => Some(format!("{others} ranks do not count their Gets, or their files cannot be read")),
+            });
+        } else {
+            lines.push(HINT.to_owned());
+        }
         lines
     }
 
@@ -142,6 +157,7 @@ impl Picture {
             let mut fields = of_process(rank);
             fields["memory_kib"] = memory_of(rank, &self.host).into();
             fields["state"] = state_of(rank, &self.host).into();
+            fields["gets"] = self.gets.json(&rank.proc);
             fields["values_by"] = Some(self.store(&rank.proc)).filter(|word| !word.is_empty()).into();
             fields
         };

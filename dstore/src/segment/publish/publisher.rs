@@ -23,7 +23,7 @@ use super::page_writer::PageWriter;
 use crate::file_ban;
 use crate::gather::Slices;
 use crate::model::Nspace;
-use crate::recorder;
+use crate::rank_file;
 use crate::segment::directory::files::{FileId, kind_of};
 use crate::segment::directory::limit::check_length;
 use crate::segment::directory::page::{Entry, PAGE_CAPACITY, PAGES_MAX, page_name, segment_name};
@@ -438,7 +438,7 @@ impl Drop for Publisher {
         }
         remove(&self.outer, INNER_NAME, self.inner_id, UnlinkatFlags::RemoveDir);
         if !remove(&self.tmpdir, &self.outer_name, self.outer_id, UnlinkatFlags::RemoveDir) {
-            recorder::remove_files(self.outer.as_fd());
+            rank_file::remove_files(self.outer.as_fd());
             remove(&self.tmpdir, &self.outer_name, self.outer_id, UnlinkatFlags::RemoveDir);
         }
     }
