@@ -29,7 +29,8 @@
 #   make keys                 each key of docs/coverage.md taken out of the library: its tests must fail
 #   make asan tsan valgrind miri   the tests under checkers of memory and threads; asan, tsan and miri want nightly Rust
 #   make install PREFIX=DIR   lib/, include/, bin/, man pages, completions, and the names of the stock tools in libexec/pmix-dstore/bin
-#   make deps                 installs missing Debian packages, or names them
+#   make deps                 installs missing Debian packages, upgrades none, or names them (.ci/deps); so do the targets that run tests.
+#                             `make build` and `make install` change no package: they name what is missing
 #   make clean
 
 SHELL := /bin/bash
@@ -200,10 +201,13 @@ install: build
 	for name in $$($(root)/bin/pmixctl links); do ln -sfn ../../../bin/pmixctl $(root)/libexec/pmix-dstore/bin/$$name; done
 	$(root)/bin/pmixctl prrte --link || true
 
-# What is needed to build, to run MPI programs, for the tests, and for those of test-apps; each list holds the one before.
+# What is needed to build, to check, to run MPI programs, for the tests, and for those of test-apps. The first is only looked for: whoever
+# builds and installs a library does not expect changes to the system's packages.
 .PHONY: deps deps-build deps-check deps-run deps-test deps-apps
 deps: deps-test
-deps-build deps-check deps-run deps-test deps-apps:
+deps-build:
+	.ci/deps --check build
+deps-check deps-run deps-test deps-apps:
 	.ci/deps $(@:deps-%=%)
 
 .PHONY: clean
