@@ -337,3 +337,22 @@ fn what_cannot_be_installed_or_removed_is_refused_before_a_file_is_written() {
         assert!(directory.path().join("kept").exists());
     }
 }
+
+#[test]
+fn what_is_built_needs_no_newer_glibc_than_the_documents_say() {
+    let tools = pmixrun();
+    let mut directories = vec![tools.parent().expect("a directory").to_owned()];
+    directories.extend(std::env::var_os("PMIX_TEST_RELEASE").map(PathBuf::from));
+    let document = fs::read_to_string(repository().join("docs/install.md")).expect("a document");
+    let stated = document.split_once("with glibc ").and_then(|(_, rest)| rest.split(' ').next()).expect("a release");
+    let number = |release: &str| -> Vec<u32> {
+        release.trim().split('.').map(|part| part.parse().unwrap_or_else(|_| panic!("{release}"))).collect()
+    };
+    for directory in directories {
+        let mut command = Command::new(repository().join("packaging/glibc"));
+        let needed = said(command.args(["libpmix.so", "pmixrun", "pmixctl"].map(|file| directory.join(file))));
+        assert!(number(&needed) <= number(stated), "{}: {needed}", directory.display());
+    }
+    let ended = Command::new(repository().join("packaging/glibc")).arg(repository().join("Makefile")).output();
+    assert!(!ended.expect("bash runs").status.success(), "a file that is no program");
+}
