@@ -13,6 +13,8 @@
 #   make deb                  the Debian package libpmix2-dstore in target/deb
 #   make test-packages ROOT=DIR   the package installed in a clean Debian 12, or RELEASE=trixie 13, whose root DIR is or becomes: MPI jobs on
 #                             this library and on the stock one, the switch, upgrades, removal. As root; docs/install.md has the output
+#   make rpm, make test-rpm ROOT=DIR   the same as rpm, with rpmbuild; installed in that root by rpm, used and removed
+#   make test-aarch64 ROOT=DIR   compiles and links for 64-bit ARM in a root with Debian sid, and starts the program there under qemu
 #   make bench                what calls, wire-up, fences and large jobs cost beside the stock library, and the targets, as text, JSON and a
 #                             plot in target/bench; BENCH_ARGS="--rounds 9 --full"; with ROOT=DIR, and RELEASE=sid, beside the stock library
 #                             of another Debian release
@@ -195,6 +197,17 @@ uninstall:
 .PHONY: deb
 deb: build
 	packaging/deb $(release) $(target)/deb
+
+.PHONY: rpm test-rpm
+rpm: build
+	packaging/rpm/build $(release) $(target)/rpm
+test-rpm: rpm
+	tests/openmpi5/root.sh $(or $(ROOT),$(error ROOT names the directory)) $(or $(RELEASE),bookworm) libpmix-dev pkg-config
+	tests/packages/rpm.sh $(ROOT) "$$(ls -t $(target)/rpm/*.rpm | head -n 1)"
+
+.PHONY: test-aarch64
+test-aarch64:
+	tests/aarch64/build.sh $(or $(ROOT),$(error ROOT names the directory))
 
 # The root is one of its own: the package is installed and removed there.
 .PHONY: test-packages

@@ -33,8 +33,8 @@ mkdir -p "$root/var/lib/rpm"
 mount --bind "$database" "$root/var/lib/rpm"
 cp "$here/../programs/ring.c" "$root/mnt"
 
-rpm --root "$root" --dbpath /var/lib/rpm --nodeps -i "$package"
-rpm --root "$root" --dbpath /var/lib/rpm --nodeps -V pmix-dstore || fail "rpm -V"
+rpm --force-debian --root "$root" --dbpath /var/lib/rpm --nodeps -i "$package"
+rpm --force-debian --root "$root" --dbpath /var/lib/rpm --nodeps -V pmix-dstore || fail "rpm -V"
 mount --rbind /dev "$root/dev"
 mount -t proc none "$root/proc"
 # shellcheck disable=SC2016 # the shell inside expands it
@@ -46,7 +46,7 @@ out=$(chroot "$root" env -i PATH=/usr/bin:/bin HOME=/root LC_ALL=C RING_LIBRARY=
 grep -q '4 of 4 in shared memory' <<<"$out" || fail "pmixrun: $out"
 echo "rpm -i: 4 ranks under pmixrun and 4 under mpirun have mapped /usr/lib64/pmix-dstore/lib/libpmix.so.2"
 umount -l "$root/dev" "$root/proc"
-rpm --root "$root" --dbpath /var/lib/rpm -e pmix-dstore
+rpm --force-debian --root "$root" --dbpath /var/lib/rpm -e pmix-dstore
 umount "$root/tmp" "$root/mnt" "$root/var/lib/rpm"
 rmdir "$root/var/lib/rpm"
 diff <(echo "$before") <(files) || fail "rpm -e has left or taken something"
