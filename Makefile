@@ -10,6 +10,11 @@
 #                             inside the root of Debian 13, with Open MPI 5
 #   make test-openmpi5 ROOT=DIR   ranks and daemons of Open MPI 5 in another Debian release, whose root DIR is or becomes; RELEASE=sid has 6
 #   make test-in-root ROOT=DIR    the tests under Slurm, or TESTS="slurm slurm_fence", inside the root of another Debian release
+#   make deb                  the Debian package libpmix2-dstore in target/deb
+#   make test-packages ROOT=DIR   the package installed in a clean Debian 12, or RELEASE=trixie 13, whose root DIR is or becomes: MPI jobs on
+#                             this library and on the stock one, the switch, upgrades, removal. As root; docs/install.md has the output
+#   make rpm, make test-rpm ROOT=DIR   the same as rpm, with rpmbuild; installed in that root by rpm, used and removed
+#   make test-aarch64 ROOT=DIR   compiles and links for 64-bit ARM in a root with Debian sid, and starts the program there under qemu
 #   make bench                what calls, wire-up, fences and large jobs cost beside the stock library, and the targets, as text, JSON and a
 #                             plot in target/bench; BENCH_ARGS="--rounds 9 --full"; with ROOT=DIR, and RELEASE=sid, beside the stock library
 #                             of another Debian release
@@ -28,8 +33,11 @@
 #   make loom                 the publication protocol in every order of the memory model
 #   make keys                 each key of docs/coverage.md taken out of the library: its tests must fail
 #   make asan tsan valgrind miri   the tests under checkers of memory and threads; asan, tsan and miri want nightly Rust
-#   make install PREFIX=DIR   lib/, include/, bin/, man pages, completions, and the names of the stock tools in libexec/pmix-dstore/bin
-#   make deps                 installs missing Debian packages, or names them
+#   make install PREFIX=DIR   lib/, include/, bin/, pkg-config, CMake, man pages, completions, module files, licences, and the names of the
+#                             stock tools in libexec/pmix-dstore/bin; a running job keeps its library. DESTDIR=DIR for packages
+#   make uninstall PREFIX=DIR removes all of it
+#   make deps                 installs missing Debian packages, upgrades none, or names them (.ci/deps); so do the targets that run tests.
+#                             `make build` and `make install` change no package: they name what is missing
 #   make clean
 
 SHELL := /bin/bash
@@ -43,7 +51,7 @@ DESTDIR ?=
 
 target := $(or $(CARGO_TARGET_DIR),target)
 release := $(target)/release
-root := $(DESTDIR)$(abspath $(PREFIX))
+export PMIX_BUILT = $(release)
 
 # The library as that alone: what is a Rust library as well, for the tests, is not optimised as a whole.
 .PHONY: build
@@ -150,6 +158,7 @@ check: deps-check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) clippy -p pmix-tests --test apps -- -D warnings
 	.ci/dependencies
+	packaging/notices --check
 	.ci/docs
 	tests/house/modules.py
 	tests/house/names.py
@@ -174,36 +183,45 @@ generate: deps-build
 fuzz:
 	.ci/fuzz $(or $(FUZZ_SECONDS),60)
 
-# libpmix.so is the name that Slurm's plugin opens and that the linker looks for. lib/prrte is for PRRTE's daemons (ffi/facade.sh); where the
-# stock library is not there yet, pmixctl says how its link is made later.
-.PHONY: install
+# The names go through the environment, where no character is special (packaging/install).
+.PHONY: install uninstall
+install: export PREFIX := $(PREFIX)
+install: export DESTDIR := $(DESTDIR)
 install: build
-	install -d $(root)/lib/pkgconfig $(root)/include $(root)/bin
-	install -m 755 $(release)/libpmix.so $(root)/lib/libpmix.so.2
-	ln -sfn libpmix.so.2 $(root)/lib/libpmix.so
-	install -m 644 ffi/include/*.h $(root)/include/
-	sed 's|@PREFIX@|$(abspath $(PREFIX))|g' ffi/pmix.pc.in > $(root)/lib/pkgconfig/pmix.pc
-	chmod 644 $(root)/lib/pkgconfig/pmix.pc
-	install -m 755 $(release)/pmixrun $(release)/pmixctl $(root)/bin/
-	install -d $(root)/lib/prrte
-	ffi/facade.sh $(root)/lib/prrte/libpmix.so.2
-	ln -sfn ../libpmix.so.2 $(root)/lib/prrte/libpmix-dstore.so
-	strip --strip-debug $(root)/lib/libpmix.so.2 $(root)/bin/pmixrun $(root)/bin/pmixctl
-	$(root)/bin/pmixctl man $(root)/share/man/man1 >/dev/null
-	install -d $(addprefix $(root)/share/,bash-completion/completions zsh/site-functions fish/vendor_completions.d)
-	for program in pmixctl pmixrun; do \
-	  $(root)/bin/pmixctl completions bash $$program > $(root)/share/bash-completion/completions/$$program && \
-	  $(root)/bin/pmixctl completions zsh $$program > $(root)/share/zsh/site-functions/_$$program && \
-	  $(root)/bin/pmixctl completions fish $$program > $(root)/share/fish/vendor_completions.d/$$program.fish || exit 1; \
-	done
-	install -d $(root)/libexec/pmix-dstore/bin
-	for name in $$($(root)/bin/pmixctl links); do ln -sfn ../../../bin/pmixctl $(root)/libexec/pmix-dstore/bin/$$name; done
-	$(root)/bin/pmixctl prrte --link || true
+	packaging/install "$$PMIX_BUILT"
+uninstall: export PREFIX := $(PREFIX)
+uninstall: export DESTDIR := $(DESTDIR)
+uninstall:
+	packaging/install --remove
 
-# What is needed to build, to run MPI programs, for the tests, and for those of test-apps; each list holds the one before.
+.PHONY: deb
+deb: build
+	packaging/deb $(release) $(target)/deb
+
+.PHONY: rpm test-rpm
+rpm: build
+	packaging/rpm/build $(release) $(target)/rpm
+test-rpm: rpm
+	tests/openmpi5/root.sh $(or $(ROOT),$(error ROOT names the directory)) $(or $(RELEASE),bookworm) libpmix-dev pkg-config
+	tests/packages/rpm.sh $(ROOT) "$$(ls -t $(target)/rpm/*.rpm | head -n 1)"
+
+.PHONY: test-aarch64
+test-aarch64:
+	tests/aarch64/build.sh $(or $(ROOT),$(error ROOT names the directory))
+
+# The root is one of its own: the package is installed and removed there.
+.PHONY: test-packages
+test-packages: deb
+	tests/openmpi5/root.sh $(or $(ROOT),$(error ROOT names the directory)) $(or $(RELEASE),bookworm) libpmix-dev pkg-config
+	tests/packages/run.sh $(ROOT) "$$(ls -t $(target)/deb/*.deb | head -n 1)"
+
+# What is needed to build, to check, to run MPI programs, for the tests, and for those of test-apps. The first is only looked for: whoever
+# builds and installs a library does not expect changes to the system's packages.
 .PHONY: deps deps-build deps-check deps-run deps-test deps-apps
 deps: deps-test
-deps-build deps-check deps-run deps-test deps-apps:
+deps-build:
+	.ci/deps --check build
+deps-check deps-run deps-test deps-apps:
 	.ci/deps $(@:deps-%=%)
 
 .PHONY: clean

@@ -2,7 +2,7 @@
  * every rank names the hosts of all of them.
  *
  * With RING_LIBRARY=1 in the environment every rank prints which libpmix.so it has mapped, from /proc/self/maps, and
- * which data stores its server offers, which tells the servers apart.
+ * which data stores its server offers, which tells the servers apart. With RING_LIBRARY=all it prints each that it has mapped.
  * With RING_ABORT=R rank R calls MPI_Abort with status 3; with RING_DIE=R it kills itself.
  */
 #include <mpi.h>
@@ -40,6 +40,27 @@ static const char *mapped_library(void)
         fclose(maps);
     }
     return "none";
+}
+
+/* Prints each mapped libpmix, once, in one line. */
+static void print_mapped_libraries(int rank)
+{
+    static char line[4096], last[4096], text[16384];
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps != NULL && fgets(line, sizeof(line), maps) != NULL) {
+        char *path = strchr(line, '/');
+        if (path != NULL && strstr(path, "/libpmix.so") != NULL) {
+            path[strcspn(path, "\n")] = 0;
+            if (strcmp(path, last) != 0 && strlen(text) + strlen(path) + 2 < sizeof(text)) {
+                strcpy(last, path);
+                strcat(strcat(text, " "), path);
+            }
+        }
+    }
+    if (maps != NULL) {
+        fclose(maps);
+    }
+    printf("rank %d: libraries%s\n", rank, text);
 }
 
 static int env_rank(const char *name)
@@ -95,6 +116,9 @@ int main(int argc, char **argv)
     if (getenv("RING_LIBRARY") != NULL) {
         const char *stores = getenv("PMIX_GDS_MODULE");
         printf("rank %d: library %s under a server that offers %s\n", rank, mapped_library(), stores ? stores : "nothing");
+        if (strcmp(getenv("RING_LIBRARY"), "all") == 0) {
+            print_mapped_libraries(rank);
+        }
     }
     fflush(stdout);
     free(names);

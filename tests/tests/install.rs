@@ -1,9 +1,12 @@
-//! The files of `make install`: a program is compiled through pkg-config and runs without any environment variable.
+//! The files of `make install`: a program is compiled through pkg-config or CMake and runs without any environment variable; a second
+//! installation harms no running job, and `make uninstall` leaves nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
-use std::process::Command;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
 use pmix_tests::{Library, pmixrun, repository};
 
@@ -17,6 +20,94 @@ fn said(command: &mut Command) -> String {
 fn names(directory: &Path) -> BTreeSet<String> {
     let entries = fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
     entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// `make install` or `make uninstall` of what was built for the tests. `make` does not build again.
+fn make(target: &str, prefix: &Path, destination: Option<&Path>) -> Output {
+    let tools = pmixrun();
+    let built = tools.parent().expect("a directory").to_str().expect("text");
+    let mut make = Command::new("make");
+    make.current_dir(repository()).args(["-s", "-o", "build", target]).arg(format!("release={built}"));
+    make.arg(format!("PREFIX={}", prefix.display()));
+    if let Some(destination) = destination {
+        make.arg(format!("DESTDIR={}", destination.display()));
+    }
+    make.output().expect("make runs")
+}
+
+fn install(prefix: &Path) {
+    let ended = make("install", prefix, None);
+    assert!(ended.status.success(), "{ended:?}");
+}
+
+/// `packaging/install` itself, which must refuse; returns what it says.
+fn refusal(prefix: &str, argument: &Path) -> String {
+    let mut command = Command::new(repository().join("packaging/install"));
+    let ended = command.arg(argument).env("PREFIX", prefix).env_remove("DESTDIR").output().expect("bash runs");
+    assert!(!ended.status.success(), "{ended:?}");
+    String::from_utf8(ended.stderr).expect("text")
+}
+
+/// All below a directory: paths, and what files contain or where links lead.
+fn tree(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(directory).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        if path.is_symlink() {
+            let to = fs::read_link(&path).expect("a link");
+            found.insert(path, to.into_os_string().into_encoded_bytes());
+        } else if path.is_dir() {
+            found.append(&mut tree(&path));
+            found.insert(path, Vec::new());
+        } else {
+            let content = fs::read(&path).expect("a file");
+            found.insert(path, content);
+        }
+    }
+    found
+}
+
+/// Compiles the test's program by what `pkg-config` of this installation says, as a shell reads it; returns what the program prints.
+fn by_pkg_config(prefix: &Path, options: &str, program: &Path) -> String {
+    let source = repository().join("ffi/tests/macros.c");
+    // Debian's own pmix must not be found.
+    let script = format!(
+        "eval cc -std=c99 -Wall -Wextra -Werror \\\"\\$SOURCE\\\" \"$(pkg-config {options} --cflags --libs pmix)\" -o \\\"\\$PROGRAM\\\""
+    );
+    let mut compile = Command::new("bash");
+    compile
+        .args(["-euc", &script])
+        .env("PKG_CONFIG_LIBDIR", prefix.join("lib/pkgconfig"))
+        .env_remove("PKG_CONFIG_PATH");
+    said(compile.env("SOURCE", source).env("PROGRAM", program));
+    said(Command::new(program).env_remove("LD_LIBRARY_PATH"))
+}
+
+/// The same by `find_package`.
+fn by_cmake(prefix: &Path, directory: &Path) -> String {
+    fs::create_dir(directory).expect("a directory");
+    let project = "cmake_minimum_required(VERSION 3.18)\nproject(program C)\nfind_package(PMIx 4.1 CONFIG REQUIRED)\n\
+                   add_executable(program macros.c)\ntarget_link_libraries(program PRIVATE PMIx::pmix)\n\
+                   if(NOT PMIx_VERSION VERSION_GREATER_EQUAL 4.2)\n  message(FATAL_ERROR \"${PMIx_VERSION}\")\nendif()\n\
+                   find_package(PMIx 99 CONFIG QUIET)\nif(PMIx_FOUND)\n  message(FATAL_ERROR 99)\nendif()\n";
+    fs::write(directory.join("CMakeLists.txt"), project).expect("a file");
+    fs::copy(repository().join("ffi/tests/macros.c"), directory.join("macros.c")).expect("a copy");
+    let built = directory.join("built");
+    let mut configure = Command::new("cmake");
+    configure.arg("-S").arg(directory).arg("-B").arg(&built).arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display()));
+    said(&mut configure);
+    said(Command::new("cmake").arg("--build").arg(&built));
+    said(Command::new(built.join("program")).env_remove("LD_LIBRARY_PATH"))
+}
+
+/// What a module file does, told by a Tcl interpreter in which each of its commands prints its words.
+fn module(file: &Path) -> String {
+    let script = "foreach name {module-whatis conflict prepend-path setenv} { proc $name args \"puts \\[list $name {*}\\$args\\]\" }\n\
+                  source [lindex $argv 0]";
+    let directory = tempfile::tempdir().expect("a directory");
+    let interpreter = directory.path().join("module.tcl");
+    fs::write(&interpreter, script).expect("a file");
+    said(Command::new("tclsh").arg(&interpreter).arg(file))
 }
 
 /// The man pages can be shown, bash completes commands and options, and the stock tools' names lead to `pmixctl`.
@@ -81,15 +172,10 @@ fn ranks_get_the_library_beside_the_launcher(prefix: &Path) {
 fn a_program_finds_the_installed_library_by_pkg_config() {
     let directory = tempfile::tempdir().expect("a directory");
     let prefix = directory.path().join("pmix");
-    // Use the build for the tests; do not build again.
-    let tools = pmixrun();
-    let built = tools.parent().expect("a directory");
-    let mut install = Command::new("make");
-    install.current_dir(repository()).args(["-s", "-o", "build", "install"]);
-    said(install.arg(format!("PREFIX={}", prefix.display())).arg(format!("release={}", built.display())));
+    install(&prefix);
     assert_eq!(names(&prefix.join("include")), names(&repository().join("ffi/include")));
     assert_eq!(names(&prefix.join("bin")), ["pmixctl", "pmixrun"].map(str::to_owned).into());
-    let files = ["libpmix.so", "libpmix.so.2", "pkgconfig", "prrte"].map(str::to_owned);
+    let files = ["cmake", "libpmix.so", "libpmix.so.2", "pkgconfig", "prrte"].map(str::to_owned);
     assert_eq!(names(&prefix.join("lib")), files.into());
     assert_eq!(fs::read_link(prefix.join("lib/libpmix.so")).expect("a link"), Path::new("libpmix.so.2"));
 
@@ -120,11 +206,7 @@ fn a_program_finds_the_installed_library_by_pkg_config() {
     assert_eq!(Path::new(&pkg_config(&["--variable=libdir"])), prefix.join("lib"));
 
     let program = directory.path().join("program");
-    let flags = pkg_config(&["--cflags", "--libs"]);
-    let mut compile = Command::new("cc");
-    compile.args(["-std=c99", "-Wall", "-Wextra", "-Werror"]).arg(repository().join("ffi/tests/macros.c"));
-    said(compile.args(flags.split_whitespace()).arg("-o").arg(&program));
-    let version = said(Command::new(&program).env_remove("LD_LIBRARY_PATH"));
+    let version = by_pkg_config(&prefix, "", &program);
     assert!(version.contains("pmix-dstore"), "{version}");
     let needed = said(Command::new("readelf").arg("-d").arg(&program));
     assert!(needed.contains("[libpmix.so.2]"), "{needed}");
@@ -132,4 +214,145 @@ fn a_program_finds_the_installed_library_by_pkg_config() {
     let joined = said(Command::new(&program).env("LD_LIBRARY_PATH", &facade));
     assert!(joined.contains("OpenPMIx 4.2.2") && !joined.contains("pmix-dstore"), "{joined}");
     assert_ne!(joined, version);
+}
+
+#[test]
+fn spaces_and_quotes_in_the_name_and_a_move_do_no_harm() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let prefix = directory.path().join("it's \"our\" new");
+    install(&prefix);
+    let expected = by_pkg_config(&prefix, "", &directory.path().join("first"));
+    assert!(expected.contains("pmix-dstore"), "{expected}");
+    assert_eq!(by_cmake(&prefix, &directory.path().join("second")), expected);
+    let module_of = |name: &str, before: &Path| {
+        let versions = before.join("share/modulefiles").join(name);
+        module(&versions.join(env!("CARGO_PKG_VERSION")))
+    };
+    let commands = module_of("pmix-dstore", &prefix);
+    let shown = format!("{{{}/lib}}", prefix.display());
+    assert!(commands.contains(&format!("prepend-path LD_LIBRARY_PATH {shown}\n")), "{commands}");
+    let commands = module_of("pmix-dstore-prrte", &prefix);
+    let shown = format!("{{{}/lib/prrte}}", prefix.display());
+    assert!(commands.contains(&format!("setenv PRTE_MCA_plm_ssh_pass_libpath {shown}\n")), "{commands}");
+
+    // The name may have blanks where the tools of the C language relocate it.
+    let moved = directory.path().join("another place");
+    fs::rename(&prefix, &moved).expect("a move");
+    assert_eq!(by_pkg_config(&moved, "--define-prefix", &directory.path().join("third")), expected);
+    assert_eq!(by_cmake(&moved, &directory.path().join("fourth")), expected);
+
+    // Packages are put together below another directory, which no file names.
+    let packed = directory.path().join("it's packed");
+    let ended = make("install", Path::new("/opt/a b"), Some(&packed));
+    assert!(ended.status.success(), "{ended:?}");
+    let root = packed.join("opt/a b");
+    let commands = module_of("pmix-dstore", &root);
+    assert!(commands.contains("prepend-path LD_LIBRARY_PATH {/opt/a b/lib}\n"), "{commands}");
+    for (path, content) in tree(&root) {
+        let is_named = content.windows(9).any(|window| window == b"it's pack");
+        assert!(!is_named, "{}", path.display());
+    }
+    assert!(make("uninstall", Path::new("/opt/a b"), Some(&packed)).status.success());
+    assert!(names(&packed.join("opt")).is_empty());
+}
+
+#[test]
+fn a_running_job_keeps_its_library_while_another_is_installed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let prefix = directory.path().join("pmix");
+    install(&prefix);
+    let library = prefix.join("lib/libpmix.so.2");
+    let mut mapped = fs::File::open(&library).expect("the library");
+    let content = fs::read(&library).expect("the library");
+    // A file that the release before has had, and one of somebody else's.
+    let manifest = prefix.join("share/pmix-dstore/manifest");
+    let listed = fs::read_to_string(&manifest).expect("a manifest");
+    fs::write(&manifest, format!("{listed}lib/former/\nlib/former/file\n")).expect("a manifest");
+    fs::create_dir(prefix.join("lib/former")).expect("a directory");
+    fs::write(prefix.join("lib/former/file"), "").expect("a file");
+    fs::write(prefix.join("lib/libother.so"), "").expect("a file");
+    install(&prefix);
+    assert_ne!(mapped.metadata().expect("a file").ino(), fs::metadata(&library).expect("a file").ino());
+    let mut kept = Vec::new();
+    mapped.read_to_end(&mut kept).expect("a file");
+    assert_eq!(kept, content);
+    assert!(!prefix.join("lib/former").exists() && prefix.join("lib/libother.so").exists());
+    assert_eq!(fs::read_to_string(&manifest).expect("a manifest"), listed);
+    let hidden = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+    let left: Vec<_> = tree(&prefix).into_keys().filter(hidden).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn uninstall_leaves_what_was_there_before() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let prefix = directory.path().join("pmix");
+    fs::create_dir_all(prefix.join("share/man/man1")).expect("a directory");
+    fs::write(prefix.join("share/man/man1/other.1"), "other").expect("a file");
+    let before = tree(directory.path());
+    for times in [1, 2] {
+        for _ in 0..times {
+            install(&prefix);
+        }
+        let licences = names(&prefix.join("share/doc/pmix-dstore"));
+        assert_eq!(licences, ["LICENSE", "THIRD-PARTY-LICENSES"].map(str::to_owned).into());
+        let ended = make("uninstall", &prefix, None);
+        assert!(ended.status.success() && ended.stdout.is_empty(), "{ended:?}");
+        assert_eq!(tree(directory.path()), before);
+    }
+    let ended = make("uninstall", &prefix, None);
+    let text = String::from_utf8_lossy(&ended.stderr);
+    assert!(!ended.status.success() && text.contains("nothing to remove"), "{text}");
+
+    // An installation that ends in the middle, here at a directory in the place of a program, can be removed as well.
+    fs::create_dir_all(prefix.join("bin/pmixrun/mine")).expect("a directory");
+    let before = tree(directory.path());
+    assert!(!make("install", &prefix, None).status.success());
+    assert!(prefix.join("bin/pmixctl").exists());
+    let ended = make("uninstall", &prefix, None);
+    let text = String::from_utf8_lossy(&ended.stdout);
+    assert!(ended.status.success() && text.contains("bin/pmixrun stays: it has become a directory"), "{ended:?}");
+    assert_eq!(tree(directory.path()), before);
+}
+
+#[test]
+fn what_cannot_be_installed_or_removed_is_refused_before_a_file_is_written() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let tools = pmixrun();
+    let built = tools.parent().expect("a directory");
+    for part in ["a:b", "a$b", "a\\b", "a`b", "a#b", "a\nb", "a;b"] {
+        let prefix = format!("{}/{part}", directory.path().display());
+        assert!(refusal(&prefix, built).contains("choose another directory"), "{part}");
+    }
+    let prefix = directory.path().join("pmix");
+    let text = refusal(prefix.to_str().expect("text"), directory.path());
+    assert!(text.contains("libpmix.so is not there: run `make build` first"), "{text}");
+    assert!(names(directory.path()).is_empty());
+    for path in ["../kept", "/kept", "lib/../../kept", ".."] {
+        fs::create_dir_all(prefix.join("share/pmix-dstore")).expect("a directory");
+        fs::write(prefix.join("share/pmix-dstore/manifest"), format!("share/\n{path}\n")).expect("a file");
+        fs::write(directory.path().join("kept"), "").expect("a file");
+        let text = refusal(prefix.to_str().expect("text"), Path::new("--remove"));
+        assert!(text.contains("names a path outside of"), "{path}: {text}");
+        assert!(directory.path().join("kept").exists());
+    }
+}
+
+#[test]
+fn what_is_built_needs_no_newer_glibc_than_the_documents_say() {
+    let tools = pmixrun();
+    let mut directories = vec![tools.parent().expect("a directory").to_owned()];
+    directories.extend(std::env::var_os("PMIX_TEST_RELEASE").map(PathBuf::from));
+    let document = fs::read_to_string(repository().join("docs/install.md")).expect("a document");
+    let stated = document.split_once("with glibc ").and_then(|(_, rest)| rest.split(' ').next()).expect("a release");
+    let number = |release: &str| -> Vec<u32> {
+        release.trim().split('.').map(|part| part.parse().unwrap_or_else(|_| panic!("{release}"))).collect()
+    };
+    for directory in directories {
+        let mut command = Command::new(repository().join("packaging/glibc"));
+        let needed = said(command.args(["libpmix.so", "pmixrun", "pmixctl"].map(|file| directory.join(file))));
+        assert!(number(&needed) <= number(stated), "{}: {needed}", directory.display());
+    }
+    let ended = Command::new(repository().join("packaging/glibc")).arg(repository().join("Makefile")).output();
+    assert!(!ended.expect("bash runs").status.success(), "a file that is no program");
 }
