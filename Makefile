@@ -10,6 +10,8 @@
 #                             inside the root of Debian 13, with Open MPI 5
 #   make test-openmpi5 ROOT=DIR   ranks and daemons of Open MPI 5 in another Debian release, whose root DIR is or becomes; RELEASE=sid has 6
 #   make test-in-root ROOT=DIR    the tests under Slurm, or TESTS="slurm slurm_fence", inside the root of another Debian release
+#   make dist                 the source archive of the last commit in target/dist, with the sources of all crates: builds without network.
+#                             make test-dist makes it twice and builds from it
 #   make deb                  the Debian package libpmix2-dstore in target/deb
 #   make test-packages ROOT=DIR   the package installed in a clean Debian 12, or RELEASE=trixie 13, whose root DIR is or becomes: MPI jobs on
 #                             this library and on the stock one, the switch, upgrades, removal. As root; docs/install.md has the output
@@ -193,6 +195,12 @@ uninstall: export PREFIX := $(PREFIX)
 uninstall: export DESTDIR := $(DESTDIR)
 uninstall:
 	packaging/install --remove
+
+.PHONY: dist test-dist
+dist:
+	packaging/dist $(target)/dist
+test-dist:
+	tests/packages/dist.sh $(target)/dist
 
 .PHONY: deb
 deb: build
