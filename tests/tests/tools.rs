@@ -119,7 +119,8 @@ fn a_tool_makes_the_requests_of_a_client() {
 
 #[test]
 fn a_tool_may_be_alone_or_find_no_server() {
-    let script: String = ["--alone servers again", "--optional --nspace nobody servers", "--nspace nobody"]
+    let wrong_uri = "--uri file:/nonexistent/pmix.uri";
+    let script: String = ["--alone servers again", "--optional --nspace nobody servers", "--nspace nobody", wrong_uri]
         .iter()
         .map(|words| tool(Library::ours(), words))
         .collect();
