@@ -15,6 +15,7 @@
 #                             this library and on the stock one, the switch, upgrades, removal. As root; docs/install.md has the output
 #   make rpm, make test-rpm ROOT=DIR   the same as rpm, with rpmbuild; installed in that root by rpm, used and removed
 #   make test-aarch64 ROOT=DIR   compiles and links for 64-bit ARM in a root with Debian sid, and starts the program there under qemu
+#   make dist                 the sources of the checked-out commit with those of all crates in target/dist, the same bytes each time
 #   make bench                what calls, wire-up, fences and large jobs cost beside the stock library, and the targets, as text, JSON and a
 #                             plot in target/bench; BENCH_ARGS="--rounds 9 --full"; with ROOT=DIR, and RELEASE=sid, beside the stock library
 #                             of another Debian release
@@ -197,6 +198,10 @@ uninstall:
 .PHONY: deb
 deb: build
 	packaging/deb $(release) $(target)/deb
+
+.PHONY: dist
+dist:
+	packaging/dist $(target)/dist
 
 .PHONY: rpm test-rpm
 rpm: build
