@@ -21,7 +21,8 @@ fn load_quickly() {
     write("libgcc_s.so", "INPUT(-lgcc_eh -lgcc)\n");
     println!("cargo:rustc-link-search=native={}", env::var("OUT_DIR").expect("cargo sets OUT_DIR"));
     // Pointers that are only moved take 24 bytes each in the old form, about one bit in this one, which the C library knows
-    // since 2.36.
+    // since 2.36. `PMIX_GLIBC` names an older release that is to load the library (packaging/older-glibc).
+    println!("cargo:rerun-if-env-changed=PMIX_GLIBC");
     if glibc().is_some_and(|version| version >= (2, 36)) {
         println!("cargo:rustc-cdylib-link-arg=-Wl,-z,pack-relative-relocs");
     }
@@ -32,10 +33,12 @@ fn load_quickly() {
     }
 }
 
-/// The C library's release, where it is that one.
+/// The release of the C library for which this is built, where it is that one.
 fn glibc() -> Option<(u32, u32)> {
-    let said = Command::new("getconf").arg("GNU_LIBC_VERSION").output().ok()?;
-    let said = String::from_utf8(said.stdout).ok()?;
+    let said = match env::var("PMIX_GLIBC") {
+        Ok(release) => format!("glibc {release}"),
+        Err(_) => String::from_utf8(Command::new("getconf").arg("GNU_LIBC_VERSION").output().ok()?.stdout).ok()?,
+    };
     let (major, minor) = said.trim().strip_prefix("glibc ")?.split_once('.')?;
     Some((major.parse().ok()?, minor.split('.').next()?.parse().ok()?))
 }

@@ -26,7 +26,7 @@ pub fn has(mut is_meant: impl FnMut(&[u8]) -> bool) -> bool {
             return false;
         }
         // SAFETY: each variable is a C string, and the comparison stops at the first difference, hence at the NUL.
-        let is_ours = PREFIX.bytes().enumerate().all(|(at, byte)| unsafe { *variable.add(at) }.cast_unsigned() == byte);
+        let is_ours = PREFIX.bytes().enumerate().all(|(at, byte)| unsafe { *variable.add(at).cast::<u8>() } == byte);
         // SAFETY: as above.
         if is_ours && is_meant(unsafe { CStr::from_ptr(variable) }.to_bytes()) {
             return true;
