@@ -67,6 +67,7 @@ mod thread_slot;
 pub mod tool;
 pub mod topology;
 pub mod trusted;
+mod unserved_task;
 #[doc(hidden)]
 pub mod user_namespace;
 

@@ -36,6 +36,7 @@ mod keepalive;
 #[cfg(test)]
 #[path = "../../tests/src/left_out.rs"]
 mod left_out;
+pub mod leftovers;
 mod link;
 mod log;
 mod own_requests;

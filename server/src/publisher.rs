@@ -17,7 +17,7 @@ use pmix_dstore::file_ban;
 use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Bytes, Key, Result, Status};
-use pmix_dstore::segment::{ModexBuilder, PublishError, Publisher, SegmentKind, build_job};
+use pmix_dstore::segment::{ModexBuilder, PublishError, Publisher, SOCKET_NAME, SegmentKind, build_job};
 
 use crate::config::Config;
 use crate::engine::{
@@ -27,9 +27,6 @@ use crate::engine::{
 
 /// The writer of a segment, for `pmixctl inspect`.
 const CREATOR: &str = concat!("pmix-dstore ", env!("CARGO_PKG_VERSION"));
-
-/// The server's socket in the namespace's directory.
-const SOCKET_NAME: &str = "sock";
 
 /// Publications from this size in bytes on are written by the publisher's own thread, so that the server's thread serves clients
 /// meanwhile (`docs/scale.md`). The bound is chosen, not measured.

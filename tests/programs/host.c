@@ -2028,8 +2028,10 @@ static int serve(void)
         note("pipe: %s", strerror(errno));
         return 71;
     }
-    snprintf(tmpdir + strlen(tmpdir), sizeof(tmpdir) - strlen(tmpdir), "/%d", me);
-    mkdir(tmpdir, 0755);
+    if (getenv("HOST_DIRECTORY") == NULL) {
+        snprintf(tmpdir + strlen(tmpdir), sizeof(tmpdir) - strlen(tmpdir), "/%d", me);
+        mkdir(tmpdir, 0755);
+    }
 
     if (options.connected == CONNECTED_SECOND) {
         module.client_connected = NULL;
@@ -2221,9 +2223,15 @@ int main(int argc, char **argv)
     signal(SIGALRM, timed_out);
     signal(SIGPIPE, SIG_IGN);
     alarm(options.timeout);
+    /* A directory that stays, for one server. */
+    const char *named = getenv("HOST_DIRECTORY");
     const char *base = getenv("TMPDIR");
-    snprintf(tmpdir, sizeof(tmpdir), "%s/pmix-host-XXXXXX", base ? base : "/tmp");
-    if (mkdtemp(tmpdir) == NULL) {
+    if (named != NULL) {
+        snprintf(tmpdir, sizeof(tmpdir), "%s", named);
+    } else {
+        snprintf(tmpdir, sizeof(tmpdir), "%s/pmix-host-XXXXXX", base ? base : "/tmp");
+    }
+    if (named == NULL && mkdtemp(tmpdir) == NULL) {
         fprintf(stderr, "host: %s: %s\n", tmpdir, strerror(errno));
         return 71;
     }
@@ -2258,6 +2266,8 @@ int main(int argc, char **argv)
         int other_code = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
         code = code != 0 ? code : other_code;
     }
-    nftw(top, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    if (named == NULL) {
+        nftw(top, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    }
     return code;
 }

@@ -216,6 +216,35 @@ fn a_batch_job_with_steps_in_a_row_and_at_once() {
     cluster.end();
 }
 
+/// A program whose `PMIx_Init` finds no server: in a step of two tasks, in one of one task, in a shell of an allocation, in a batch script.
+#[test]
+fn only_task_0_of_a_step_without_pmix_tells_the_cure() {
+    let Some(cluster) = Cluster::start(1) else { return };
+    let command = |name: &str| cluster.command(USERS[0], name, Library::ours()).arg("--quiet");
+    let alone = |run: Run| run.arg(program("stuck")).arg("none").arg(cluster.scratch()).run();
+    let several = alone(command("srun").args("--mpi=none -n 2 --label"));
+    let lines: Vec<&str> = several.stderr.lines().filter(|line| line.contains("pmix-dstore")).collect();
+    let [line] = lines[..] else { panic!("{several}") };
+    assert!(line.starts_with("0: ") && line.contains("task 0 of 2 of Slurm's step 0 "), "{several}");
+    assert!(line.contains("srun --mpi=pmix"), "{several}");
+    let one = alone(command("srun").args("--mpi=none -n 1"));
+    let in_shell = alone(command("salloc").args("-n 2"));
+    for silent in [one, in_shell] {
+        // Its PMIx_Init has found no server, as above.
+        assert!(silent.code() == 1 && !silent.stderr.contains("pmix-dstore"), "{silent}");
+    }
+    let output = cluster.scratch().join("output");
+    let script =
+        format!("#!/bin/sh\n{} none {}; echo status $?\n", program("stuck").display(), cluster.scratch().display());
+    let path = cluster.scratch().join("batch");
+    fs::write(&path, script).expect("a script");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a script");
+    command("sbatch").args("--wait -n 2 -o").arg(&output).arg(&path).run();
+    let ended = cluster.command(ROOT, "cat", Library::ours()).arg(&output).succeed();
+    assert_eq!(ended.stdout.trim(), "status 1", "{ended}");
+    cluster.end();
+}
+
 /// Rank 1, alone on its node, is killed in a fence that the others enter afterwards. Under a stock server no rank
 /// learns of it, because its node's part of the step ends too soon, and the others wait for ever.
 #[test]

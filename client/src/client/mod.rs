@@ -40,7 +40,7 @@ use crate::output::Format;
 use crate::overlay::Origin;
 use crate::pin;
 use crate::recorder::{self, Begun};
-use crate::{Call, Environment, Event, FirstCommit, Link, Task, singleton};
+use crate::{Call, Environment, Event, FirstCommit, Link, Task, singleton, unserved_task};
 use pmix_wire::reply::{FenceReply, StatusReply};
 use pmix_wire::{Deletion, FlowControl, IoDelivery, Notification, Reply, Request, jobinfo};
 
@@ -129,6 +129,12 @@ impl Client {
             let client = Client::new(me, ClientKind::Singleton, link.clone(), false, local);
             for complaint in settings::complaints() {
                 log::write(Level::Warn, Target::Client, Writer::Library, format_args!("{complaint}"));
+            }
+            // With the address of a server the process is on its way to one.
+            let advice =
+                unserved_task::advice(std::env::vars_os()).filter(|_| Info::find(infos, keys::SERVER_URI).is_none());
+            if let Some(advice) = advice {
+                log::write(Level::Warn, Target::Client, Writer::Library, format_args!("{advice}"));
             }
             // Nobody else sets it.
             let _ = client.inner.joinable.set(link);

@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 use std::fs;
 use std::io;
+use std::net::TcpStream;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::signal::kill;
@@ -19,6 +20,8 @@ use crate::trusted::Trusted;
 const DEPTH_MAX: usize = 8;
 /// The number of unusable files that a search reports. Any user can create files in directories for temporary files.
 const UNUSABLE_MAX: usize = 100;
+/// A node's own address answers at once.
+const CONNECT_TIME: Duration = Duration::from_millis(500);
 
 /// What a search has found.
 #[derive(Default)]
@@ -136,6 +139,25 @@ impl Found {
 /// Whether a process may be alive. The check must allow for EPERM, because the process may be another user's.
 pub(crate) fn lives(pid: i32) -> bool {
     pid > 0 && kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH)
+}
+
+/// Why no server of this user stands behind a contact file: its process has ended, and nobody of this user listens at its address. `None` if
+/// one may. Each alone proves nothing: a server may have another process number where it runs, and a port is somebody's again.
+pub fn ended(path: &Path, trusted: &Trusted) -> Option<Unusable> {
+    let contact = Contact::read_found(path, trusted).ok()?;
+    if contact.pid.is_some_and(lives) {
+        return None;
+    }
+    let (pid, address) = (contact.pid, contact.uri.address);
+    let silent = if address.ip().is_loopback() {
+        not_listening(&Contact { pid: None, ..contact }, trusted, &mut SocketTable::open())
+    } else {
+        // An address of this node, at which a server listens for other hosts.
+        let refused = TcpStream::connect_timeout(&address, CONNECT_TIME);
+        let is_refused = refused.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+        is_refused.then_some(Unusable::NobodyListens(address))
+    };
+    silent.map(|silent| pid.map_or(silent, Unusable::Ended))
 }
 
 /// Why a server does not listen at its address, as far as this kernel tells.

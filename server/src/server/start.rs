@@ -22,6 +22,7 @@ use crate::Host;
 use crate::config::{self, Config};
 use crate::env;
 use crate::io::{Listeners, Loop};
+use crate::leftovers::{self, Leftover};
 use crate::link::OwnLink;
 use crate::log::{log, log_at};
 use crate::remote::{self, Munge};
@@ -161,9 +162,21 @@ impl Server {
         let rendezvous = Mutex::default();
         let pid = std::process::id();
         let server = Server { shared, client, me, hostname, thread, topology, shows_output, rendezvous, pid };
+        Server::sweep(&accepted);
         // Only now, so that readers of the files find a server that answers.
         server.report_address(&accepted, port, &addresses)?;
         Ok(Arc::new(server))
+    }
+
+    /// Removes what servers that were killed have left where this one puts its files.
+    fn sweep(config: &Config) {
+        let session = leftovers::sweep(&config.server_tmpdir, &config.hostname);
+        for Leftover { path, reason, outcome, .. } in
+            session.into_iter().chain(leftovers::sweep_system(&config.system_tmpdir, &config.hostname))
+        {
+            let line = format!("{} was left behind: {reason}; {outcome}", path.display());
+            log_at(Level::Info, Target::Server, &line);
+        }
     }
 
     /// Writes the rendezvous files, and reports the address where the host wants it.

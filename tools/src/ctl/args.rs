@@ -222,6 +222,21 @@ pub enum Command {
         #[arg(required = true, value_name = "FILE|DIRECTORY")]
         paths: Vec<PathBuf>,
     },
+    /// Remove what servers and launchers of this user have left that were killed: directories with segments, contact files, job directories
+    ///
+    /// Nothing of another user, of another host or of a server that lives is touched. What is this user's and looks otherwise than a server
+    /// leaves it is named and stays. Each server does the same in its own directory when it starts.
+    Clean {
+        /// Name what would be removed, and remove nothing
+        #[arg(short = 'n', long)]
+        dry_run: bool,
+        /// Look in this directory and below; without it where servers of this environment put their files, in /tmp and in /dev/shm
+        #[arg(short, long = "directory", value_name = "DIRECTORY")]
+        directories: Vec<PathBuf>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Print the layout of segments and directory pages as this program has it
     Layout,
     /// Check whether PRRTE's daemons can have this library, or make the link that they need

@@ -3,6 +3,7 @@
 //! Each command returns a `Printout`, which `pmixctl` prints. What can go wrong is said in words, with what to do next.
 
 pub mod args;
+mod clean;
 mod connection;
 mod control;
 mod data;
@@ -86,6 +87,7 @@ fn answer(command: &Command) -> Result<Printout, String> {
             let options = if *all { InspectOptions { rows_max: u32::MAX, bytes_max: usize::MAX } } else { rows };
             Ok(inspect::inspect(paths, *json, &options))
         }
+        Command::Clean { dry_run, directories, json } => clean::clean(directories, *dry_run, *json),
         Command::Layout => Ok(Printout::good(layout_text())),
         Command::Prrte { json, directory, link, stock, files } => {
             let directory = directory.clone().map_or_else(installed, Ok)?;

@@ -6,7 +6,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use super::abandoned::{self, Alive};
+use nix::unistd::gethostname;
+use pmix_server::leftovers::launchers::{self, Alive};
+use pmix_server::leftovers::sweep;
+
 use super::ranks::hint_on_descriptors;
 use super::watchdog::Watchdog;
 
@@ -67,7 +70,9 @@ impl Directories {
         let owner = std::process::id();
         let make = |path: &Path| create(path).map_err(|error| refusal(path, &error));
         let room = Some(Room::take(ranks)?);
-        abandoned::sweep(&tmpdir);
+        let hostname = gethostname().unwrap_or_default().to_string_lossy().into_owned();
+        // What cannot be removed stays for the next one.
+        sweep(&tmpdir, hostname.split('.').next().unwrap_or_default());
         let (top, alive) = Self::begin(&tmpdir, watchdog)?;
         let directories = Directories { job: top.join("job"), top, owner, alive, room };
         make(&directories.job)?;
@@ -81,7 +86,7 @@ impl Directories {
     fn begin(tmpdir: &Path, watchdog: &Watchdog) -> Result<(PathBuf, Alive), String> {
         let mut why = None;
         for _ in 0..ATTEMPTS {
-            let top = tmpdir.join(abandoned::new_name());
+            let top = tmpdir.join(launchers::new_name());
             // Inform the watchdog before the directory exists: this process may be killed at any time.
             watchdog.guard(&top)?;
             let made = create(&top).and_then(|()| Alive::begin(&top).inspect_err(|_| Alive::undo(&top)));

@@ -1,6 +1,5 @@
 //! `pmixrun`: a job on one node, with the server embedded in the launcher.
 
-mod abandoned;
 pub mod args;
 mod binding;
 mod control;

@@ -146,14 +146,18 @@ pub(crate) fn count_of(word: u64) -> Option<u64> {
     (counted(count) == word && count <= PAGES_MAX * PAGE_CAPACITY).then_some(count)
 }
 
+/// What names of pages and segments begin with, before their numbers.
+pub(crate) const PAGE_PREFIX: &str = "page-";
+pub(crate) const SEGMENT_PREFIX: &str = "segment-";
+
 /// Name of the file of page `number`.
 pub(crate) fn page_name(number: u64) -> String {
-    format!("page-{number}")
+    format!("{PAGE_PREFIX}{number}")
 }
 
 /// Name of the file of segment `number`.
 pub(crate) fn segment_name(number: u64) -> String {
-    format!("segment-{number}")
+    format!("{SEGMENT_PREFIX}{number}")
 }
 
 /// A mapped page.

@@ -19,6 +19,7 @@ use nix::sys::statvfs::fstatvfs;
 use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, geteuid, unlinkat};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::abandoned::lock;
 use super::page_writer::PageWriter;
 use crate::file_ban;
 use crate::gather::Slices;
@@ -146,7 +147,14 @@ struct Published {
     id: FileId,
 }
 
-const INNER_NAME: &str = "s";
+/// What the names of outer directories begin with.
+pub(super) const OUTER_PREFIX: &str = "pmix-dstore-";
+pub(super) const INNER_NAME: &str = "s";
+/// The server's socket in the inner directory.
+pub const SOCKET_NAME: &str = "sock";
+
+/// How often another name is tried for a directory that another process took for one without a server.
+const ATTEMPTS: u32 = 8;
 
 impl Publisher {
     /// Makes the two directories of a namespace below `server_tmpdir`, and an empty directory page in the inner one.
@@ -167,14 +175,14 @@ impl Publisher {
         if let Some(fs) = network_file_system(&tmpdir) {
             return Err(PublishError::NetworkFileSystem { path: server_tmpdir.to_owned(), fs });
         }
-        let outer_name = unused_name(nspace);
         // Clients have other working directories.
-        let outer_path = std::path::absolute(server_tmpdir)
-            .map_err(|error| PublishError::Io { action: "find", path: server_tmpdir.to_owned(), error })?
-            .join(&outer_name);
-        let path = outer_path.join(INNER_NAME);
-        let (outer, outer_id) =
-            make_directory(&tmpdir, &outer_name, 0o700).map_err(|errno| io("make directory", &outer_path, errno))?;
+        let absolute = std::path::absolute(server_tmpdir).map_err(|error| PublishError::Io {
+            action: "find",
+            path: server_tmpdir.to_owned(),
+            error,
+        })?;
+        let (outer_name, outer, outer_id) = make_outer(&tmpdir, &absolute, nspace)?;
+        let path = absolute.join(&outer_name).join(INNER_NAME);
         let (inner, inner_id) = match make_directory(&outer, INNER_NAME, 0o755) {
             Ok(made) => made,
             Err(errno) => {
@@ -475,6 +483,27 @@ fn write_all(file: &mut File, bytes: &(impl Slices + ?Sized)) -> Result<(), (u64
     Ok(())
 }
 
+/// Makes and opens the outer directory, and locks it for as long as it is open: so other processes know that its server lives.
+fn make_outer(tmpdir: &OwnedFd, path: &Path, nspace: &Nspace) -> Result<(String, OwnedFd, FileId), PublishError> {
+    for _ in 0..ATTEMPTS {
+        let name = unused_name(nspace);
+        let failed = |action, error| PublishError::Io { action, path: path.join(&name), error };
+        let (outer, id) =
+            make_directory(tmpdir, &name, 0o700).map_err(|errno| failed("make directory", errno.into()))?;
+        match lock(outer) {
+            Ok(Some(outer)) => return Ok((name, outer, id)),
+            // Before it was locked, another server took it for one that is left, and removes it.
+            Ok(None) => {}
+            Err(error) => {
+                remove(tmpdir, &name, id, UnlinkatFlags::RemoveDir);
+                return Err(failed("lock", error));
+            }
+        }
+    }
+    let error = std::io::Error::other("another process removes it each time");
+    Err(PublishError::Io { action: "make directory", path: path.join(OUTER_PREFIX), error })
+}
+
 /// A name for the outer directory: a hash of the namespace, which may contain any byte, and a hash of process and time. Neither a
 /// second server nor an earlier namespace of the same name has the same one.
 fn unused_name(nspace: &Nspace) -> String {
@@ -484,7 +513,7 @@ fn unused_name(nspace: &Nspace) -> String {
     seed.extend_from_slice(&SERIAL.fetch_add(1, Ordering::Relaxed).to_le_bytes());
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     seed.extend_from_slice(&since.as_nanos().to_le_bytes());
-    format!("pmix-dstore-{:016x}-{:016x}", xxh3_64(nspace.as_bytes()), xxh3_64(&seed))
+    format!("{OUTER_PREFIX}{:016x}-{:016x}", xxh3_64(nspace.as_bytes()), xxh3_64(&seed))
 }
 
 /// Makes a directory and opens it; nothing is left behind on failure.

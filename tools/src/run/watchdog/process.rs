@@ -12,8 +12,8 @@ use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{Pid, dup2_stderr, dup2_stdin, dup2_stdout, setpgid};
+use pmix_server::leftovers::launchers;
 
-use super::super::abandoned;
 use super::super::ranks::{Program, Start, Starting};
 use super::News;
 use super::family::Family;
@@ -90,7 +90,7 @@ impl Process<'_> {
         while let Ok(true) = self.turn() {}
         self.family.end();
         if let Some(directory) = &self.guarded {
-            abandoned::remove(directory);
+            launchers::remove(directory);
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Directories of killed launchers: the next launcher finds and removes them.
+//! Directories of killed launchers.
 //!
 //! A name proves nothing: names recur, and other users can choose them. So each launcher holds a lock on a file in its
 //! directory while it lives. The kernel releases the lock when the process ends, in whichever way. The file's name
@@ -27,20 +27,23 @@ const PREFIX: &str = "pmixrun.";
 const NAME_DIGITS: usize = 16;
 
 /// A random name, so that no other user can create it first.
-pub(super) fn new_name() -> String {
+pub fn new_name() -> String {
     // The standard library's hashers have keys that come from the system's random numbers.
     format!("{PREFIX}{:0NAME_DIGITS$x}", RandomState::new().build_hasher().finish())
 }
 
 /// The lock that shows that the launcher of a directory lives.
-pub(super) struct Alive {
+pub struct Alive {
     _lock: Flock<File>,
     lock_name: String,
 }
 
 impl Alive {
-    /// Locks the new directory `top`. `None` if another launcher took it for a dead launcher's directory and removes
+    /// Locks the new directory `top`. `None` if another process took it for a dead launcher's directory and removes
     /// it.
+    ///
+    /// # Errors
+    /// Errors of the system.
     pub fn begin(top: &Path) -> io::Result<Option<Alive>> {
         let lock_name = lock_name()?;
         let file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(top.join(&lock_name)) {
@@ -63,6 +66,9 @@ impl Alive {
     }
 
     /// Removes the directory `top`. The next launcher removes the rest if this fails.
+    ///
+    /// # Errors
+    /// Errors of the system.
     pub fn end(&self, top: &Path) -> io::Result<()> {
         match empty(&open(top, OFlag::O_DIRECTORY)?, &self.lock_name) {
             // Another process has removed the lock file.
@@ -73,56 +79,85 @@ impl Alive {
     }
 }
 
-/// Removes the directories in `tmpdir` of this user's dead launchers on this machine. Directories that cannot be
-/// read or removed stay.
-pub(super) fn sweep(tmpdir: &Path) {
-    for entry in fs::read_dir(tmpdir).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        if is_ours(&name) {
-            // The holder of the lock is a living launcher, or another sweeper.
-            let _ = remove_left(tmpdir, &name, FlockArg::LockExclusiveNonblock);
-        }
-    }
-}
-
 /// Removes the directory of a launcher that is ending: waits until the launcher releases its lock.
-pub(super) fn remove(top: &Path) {
-    if let (Some(tmpdir), Some(name)) = (top.parent(), top.file_name()) {
+pub fn remove(top: &Path) {
+    if let (Some(tmpdir), Some(name)) = (top.parent(), top.file_name())
+        && let Ok(tmpdir) = open(tmpdir, OFlag::O_DIRECTORY)
+        && let Ok(Some(dead)) = Dead::find(&tmpdir, name, FlockArg::LockExclusive)
+    {
         // The next launcher tries again, and reports.
-        let _ = remove_left(tmpdir, name, FlockArg::LockExclusive);
+        let _ = dead.remove(&tmpdir, name);
     }
 }
 
-fn remove_left(tmpdir: &Path, name: &OsStr, lock: FlockArg) -> io::Result<()> {
-    let lock_name = lock_name()?;
-    let parent = open(tmpdir, OFlag::O_DIRECTORY)?;
-    let top = open(&tmpdir.join(name), OFlag::O_DIRECTORY)?;
-    // An empty directory may be another user's: then its removal fails.
-    let _lock = match lock_of_the_dead(&top, &lock_name, lock) {
-        Ok(lock) => {
-            empty(&top, &lock_name)?;
-            Some(lock)
+/// The directory of a dead launcher. Nobody else removes it while this lives.
+pub(super) struct Dead {
+    top: File,
+    lock_name: String,
+    /// `None` in an empty directory: the launcher was killed before it had the lock.
+    lock: Option<Flock<File>>,
+}
+
+impl Dead {
+    /// The directory of this name; `None` if its launcher lives, or if it is no directory of a launcher of this user in this boot of this machine.
+    ///
+    /// # Errors
+    /// Why it is not touched, though it is this user's.
+    pub fn find(parent: &File, name: &OsStr, lock: FlockArg) -> io::Result<Option<Dead>> {
+        let lock_name = lock_name()?;
+        let path = inside(parent).join(name);
+        let own = geteuid().as_raw();
+        let top = match open(&path, OFlag::O_DIRECTORY) {
+            Err(_) if path.symlink_metadata().is_ok_and(|found| found.uid() == own && !found.is_dir()) => {
+                return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is no directory"));
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
+                return Ok(None);
+            }
+            top => top?,
+        };
+        if top.metadata()?.uid() != own {
+            return Ok(None);
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error),
-    };
-    // Removes only an empty directory, even if another file has this name by now.
-    Ok(unlinkat(&parent, name, UnlinkatFlags::RemoveDir)?)
+        match lock_of_the_dead(&top, &lock_name, lock) {
+            Ok(lock) => Ok(Some(Dead { top, lock_name, lock: Some(lock) })),
+            // The holder of the lock is a living launcher, or removes the directory.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let is_empty = fs::read_dir(inside(&top))?.next().is_none();
+                Ok(is_empty.then_some(Dead { top, lock_name, lock: None }))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes it from `parent`.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub fn remove(self, parent: &File, name: &OsStr) -> io::Result<()> {
+        if self.lock.is_some() {
+            empty(&self.top, &self.lock_name)?;
+        }
+        // Removes only an empty directory, even if another file has this name by now.
+        Ok(unlinkat(parent, name, UnlinkatFlags::RemoveDir)?)
+    }
 }
 
 /// Whether a name has the form of [`new_name`].
-fn is_ours(name: &OsStr) -> bool {
+pub(super) fn is_name(name: &OsStr) -> bool {
     let digits = name.to_str().and_then(|name| name.strip_prefix(PREFIX)).unwrap_or_default();
     digits.len() == NAME_DIGITS && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Takes the lock of a dead launcher's directory, so that no other launcher sweeps it at the same time.
+/// Takes the lock of a dead launcher's directory, so that no other process sweeps it at the same time.
 fn lock_of_the_dead(top: &File, lock_name: &str, lock: FlockArg) -> io::Result<Flock<File>> {
     let file = open(&inside(top).join(lock_name), OFlag::O_NONBLOCK)?;
     for (file, is_kind) in [(top, fs::Metadata::is_dir as fn(&fs::Metadata) -> bool), (&file, fs::Metadata::is_file)] {
         let status = file.metadata()?;
         if status.uid() != geteuid().as_raw() || !is_kind(&status) {
-            return Err(io::ErrorKind::PermissionDenied.into());
+            let why = "its lock is no file of this user's";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }
     }
     Flock::lock(file, lock).map_err(|(_, error)| error.into())
@@ -142,11 +177,11 @@ fn empty(top: &File, lock_name: &str) -> io::Result<()> {
 }
 
 /// The path of an open directory. Other users cannot redirect it to another directory.
-fn inside(directory: &File) -> PathBuf {
+pub(super) fn inside(directory: &File) -> PathBuf {
     format!("/proc/self/fd/{}", directory.as_fd().as_raw_fd()).into()
 }
 
-fn open(path: &Path, flags: OFlag) -> io::Result<File> {
+pub(super) fn open(path: &Path, flags: OFlag) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags((flags | OFlag::O_NOFOLLOW).bits()).open(path)
 }
 
@@ -160,6 +195,10 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    fn sweep(tmpdir: &Path) {
+        crate::leftovers::sweep(tmpdir, "here");
+    }
 
     /// A directory name in our form that ends with `end`.
     fn name(end: &str) -> String {

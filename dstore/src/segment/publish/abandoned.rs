@@ -1,0 +1,157 @@
+//! Directories of namespaces whose servers have ended without removing them.
+//!
+//! A name proves nothing. A server holds a lock on the outer directory while it has it; the kernel releases the lock when the process ends, in
+//! whichever way. Servers of releases without the lock are told by their socket, which takes connections while they live.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+use nix::errno::Errno;
+use nix::fcntl::{AtFlags, OFlag, openat};
+use nix::sys::stat::{Mode, fstat, fstatat};
+use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
+
+use super::publisher::{INNER_NAME, OUTER_PREFIX, SOCKET_NAME};
+use crate::file_ban;
+use crate::recorder;
+use crate::segment::directory::files::FileId;
+use crate::segment::directory::page::{PAGE_PREFIX, SEGMENT_PREFIX};
+
+/// The digits of each of the two numbers in a name.
+const DIGITS: usize = 16;
+
+/// The directory of a namespace whose server has ended. Nobody else takes it while this lives.
+#[derive(Debug)]
+pub struct Abandoned {
+    outer: OwnedFd,
+    /// `None` if the server, or another process that removed the directory, was killed in between.
+    inner: Option<OwnedFd>,
+}
+
+impl Abandoned {
+    /// Whether a name is that of a namespace's directory.
+    pub fn is_name(name: &OsStr) -> bool {
+        let is_number =
+            |text: &[u8]| text.len() == DIGITS && text.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        name.as_bytes().strip_prefix(OUTER_PREFIX.as_bytes()).is_some_and(|rest| {
+            rest.len() == 2 * DIGITS + 1
+                && rest[DIGITS] == b'-'
+                && is_number(&rest[..DIGITS])
+                && is_number(&rest[DIGITS + 1..])
+        })
+    }
+
+    /// The directory of this name in `parent`; `None` if its server lives, or if it is not a server's of this user.
+    ///
+    /// # Errors
+    /// Why it is not touched, though it is this user's.
+    pub fn find(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<Option<Abandoned>> {
+        file_ban::check();
+        let refused = |why: &str| io::Error::new(ErrorKind::PermissionDenied, why);
+        let own = geteuid().as_raw();
+        let is_own = |directory: BorrowedFd<'_>, name: &OsStr| {
+            fstatat(directory, name, AtFlags::AT_SYMLINK_NOFOLLOW).is_ok_and(|stat| stat.st_uid == own)
+        };
+        let outer = match open_in(parent, name) {
+            Ok(outer) => outer,
+            Err(Errno::ELOOP | Errno::ENOTDIR) if is_own(parent, name) => return Err(refused("it is no directory")),
+            Err(Errno::ELOOP | Errno::ENOTDIR | Errno::ENOENT | Errno::EACCES) => return Ok(None),
+            Err(errno) => return Err(errno.into()),
+        };
+        // A server of root's gives the outer directory to the job's user, and the inner one is its own.
+        let is_owner = fstat(&outer)?.st_uid == own;
+        if !is_owner && own != 0 {
+            return Ok(None);
+        }
+        let inner = match open_in(outer.as_fd(), OsStr::new(INNER_NAME)) {
+            Ok(inner) => Some(inner),
+            Err(Errno::ENOENT) if is_owner => None,
+            Err(Errno::ELOOP | Errno::ENOTDIR) if is_owner => return Err(refused("what is in it is no directory")),
+            Err(_) => return Ok(None),
+        };
+        if let Some(inner) = &inner {
+            let stat = fstat(inner)?;
+            if stat.st_uid != own {
+                return Ok(None);
+            }
+            if stat.st_mode & 0o022 != 0 {
+                return Err(refused("group or others may write to the directory in it"));
+            }
+        }
+        let Some(outer) = lock(outer)? else { return Ok(None) };
+        let abandoned = Abandoned { outer, inner };
+        Ok((!abandoned.is_served()?).then_some(abandoned))
+    }
+
+    /// Whether a server takes connections at the socket.
+    fn is_served(&self) -> io::Result<bool> {
+        let Some(inner) = &self.inner else { return Ok(false) };
+        match UnixStream::connect(inside(inner).join(SOCKET_NAME)) {
+            Ok(_) => Ok(true),
+            Err(error) if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound) => Ok(false),
+            // Its queue is full.
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes the directory, which is the one of this name in `parent`, with all that a server and its ranks put there. What has another
+    /// name stays, and with it the directory.
+    ///
+    /// # Errors
+    /// An error of the system. Another call goes on from there.
+    pub fn remove(self, parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
+        file_ban::check();
+        if let Some(inner) = &self.inner {
+            for entry in fs::read_dir(inside(inner))? {
+                let entry = entry?.file_name();
+                if is_of_server(&entry) {
+                    unlinkat(inner, entry.as_os_str(), UnlinkatFlags::NoRemoveDir)?;
+                }
+            }
+            unlinkat(&self.outer, INNER_NAME, UnlinkatFlags::RemoveDir)?;
+        }
+        recorder::remove_files(self.outer.as_fd());
+        let found = fstatat(parent, name, AtFlags::AT_SYMLINK_NOFOLLOW)?;
+        if FileId::from(&found) != FileId::from(&fstat(&self.outer)?) {
+            return Err(io::Error::new(ErrorKind::PermissionDenied, "its name is that of another file by now"));
+        }
+        Ok(unlinkat(parent, name, UnlinkatFlags::RemoveDir)?)
+    }
+}
+
+/// Takes the lock of a directory that a server has; `None` if another process has it, or has removed the directory.
+pub(super) fn lock(directory: OwnedFd) -> io::Result<Option<OwnedFd>> {
+    let file = File::from(directory);
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => return Ok(None),
+        Err(TryLockError::Error(error)) => return Err(error),
+        Ok(()) => {}
+    }
+    // Who holds the lock may have removed the directory before.
+    Ok((fstat(&file)?.st_nlink > 0).then(|| OwnedFd::from(file)))
+}
+
+fn open_in(parent: BorrowedFd<'_>, name: &OsStr) -> nix::Result<OwnedFd> {
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    openat(parent, name, flags, Mode::empty())
+}
+
+/// The path of an open directory. Other users cannot lead it elsewhere.
+fn inside(directory: &OwnedFd) -> PathBuf {
+    format!("/proc/self/fd/{}", directory.as_raw_fd()).into()
+}
+
+/// Whether a server makes files of this name in the inner directory.
+fn is_of_server(name: &OsStr) -> bool {
+    let is_numbered = |prefix: &str| {
+        let number = name.as_bytes().strip_prefix(prefix.as_bytes());
+        number.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
+    };
+    name == SOCKET_NAME || is_numbered(PAGE_PREFIX) || is_numbered(SEGMENT_PREFIX)
+}
