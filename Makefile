@@ -184,14 +184,14 @@ install: build
 	install -m 644 ffi/include/*.h $(root)/include/
 	sed 's|@PREFIX@|$(abspath $(PREFIX))|g' ffi/pmix.pc.in > $(root)/lib/pkgconfig/pmix.pc
 	chmod 644 $(root)/lib/pkgconfig/pmix.pc
-	install -m 755 $(release)/pmixrun $(release)/pmixctl $(root)/bin/
+	install -m 755 $(release)/pmixrun $(release)/pmixctl $(release)/pmixbench $(root)/bin/
 	install -d $(root)/lib/prrte
 	ffi/facade.sh $(root)/lib/prrte/libpmix.so.2
 	ln -sfn ../libpmix.so.2 $(root)/lib/prrte/libpmix-dstore.so
-	strip --strip-debug $(root)/lib/libpmix.so.2 $(root)/bin/pmixrun $(root)/bin/pmixctl
+	strip --strip-debug $(root)/lib/libpmix.so.2 $(root)/bin/pmixrun $(root)/bin/pmixctl $(root)/bin/pmixbench
 	$(root)/bin/pmixctl man $(root)/share/man/man1 >/dev/null
 	install -d $(addprefix $(root)/share/,bash-completion/completions zsh/site-functions fish/vendor_completions.d)
-	for program in pmixctl pmixrun; do \
+	for program in pmixctl pmixrun pmixbench; do \
 	  $(root)/bin/pmixctl completions bash $$program > $(root)/share/bash-completion/completions/$$program && \
 	  $(root)/bin/pmixctl completions zsh $$program > $(root)/share/zsh/site-functions/_$$program && \
 	  $(root)/bin/pmixctl completions fish $$program > $(root)/share/fish/vendor_completions.d/$$program.fish || exit 1; \

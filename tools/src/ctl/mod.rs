@@ -17,7 +17,6 @@ mod manual;
 mod process;
 mod servers;
 mod steps;
-mod table;
 mod top;
 mod trace;
 
