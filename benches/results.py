@@ -429,10 +429,15 @@ def take(directories, note):
     models = [line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
               if line.startswith("model name")]
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    # What the run itself has written goes before what is found out now.
+    run = results.get("run", {})
+    if run.get("commit", "unknown") != "unknown":
+        commit = run["commit"]
+    machine = f"{models[0] if models else 'unknown processor'}, {os.cpu_count()} processors"
     document = {
-        "date": time.strftime("%Y-%m-%d", taken),
+        "date": run.get("date", time.strftime("%Y-%m-%d", taken)).partition("T")[0],
         "commit": f"commit {commit}",
-        "machine": f"{models[0] if models else 'unknown processor'}, {os.cpu_count()} processors",
+        "machine": f"{run['processor']}, {run['processors']} processors, Linux {run['kernel']}" if run else machine,
         "rounds": rounds,
         "note": note,
         "results": results,

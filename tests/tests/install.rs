@@ -113,7 +113,7 @@ fn module(file: &Path) -> String {
 /// The man pages can be shown, bash completes commands and options, and the stock tools' names lead to `pmixctl`.
 fn tools_are_documented_and_completed(prefix: &Path) {
     let pages = names(&prefix.join("share/man/man1"));
-    for page in ["pmixctl.1", "pmixrun.1", "pmixctl-ps.1", "pmixctl-inspect.1"] {
+    for page in ["pmixctl.1", "pmixrun.1", "pmixctl-ps.1", "pmixctl-inspect.1", "pmixbench.1", "pmixbench-get.1"] {
         assert!(pages.contains(page), "{pages:?}");
         let page = prefix.join("share/man/man1").join(page);
         // A warning of the formatter would be on standard error.
@@ -138,6 +138,7 @@ fn tools_are_documented_and_completed(prefix: &Path) {
     };
     assert_eq!(complete("pmixctl insp"), "inspect");
     assert_eq!(complete("pmixrun --bind-to c"), "core");
+    assert_eq!(complete("pmixbench wire"), "wireup");
     assert!(
         complete("pmixctl inspect --").split(' ').any(|word| word == "--rows"),
         "{}",
@@ -174,7 +175,7 @@ fn a_program_finds_the_installed_library_by_pkg_config() {
     let prefix = directory.path().join("pmix");
     install(&prefix);
     assert_eq!(names(&prefix.join("include")), names(&repository().join("ffi/include")));
-    assert_eq!(names(&prefix.join("bin")), ["pmixctl", "pmixrun"].map(str::to_owned).into());
+    assert_eq!(names(&prefix.join("bin")), ["pmixbench", "pmixctl", "pmixrun"].map(str::to_owned).into());
     let files = ["cmake", "libpmix.so", "libpmix.so.2", "pkgconfig", "prrte"].map(str::to_owned);
     assert_eq!(names(&prefix.join("lib")), files.into());
     assert_eq!(fs::read_link(prefix.join("lib/libpmix.so")).expect("a link"), Path::new("libpmix.so.2"));

@@ -8,7 +8,25 @@ use clap::error::ErrorKind;
 /// Prints what clap says, help and version on standard output and mistakes on standard error; returns the exit status.
 pub fn say(program: &str, said: &clap::Error) -> ExitCode {
     let text = said.to_string();
+    say_text(program, said.kind(), &text)
+}
+
+/// The same with mistakes in one line, for programs that many ranks run.
+pub fn say_in_a_line(program: &str, said: &clap::Error) -> ExitCode {
+    let text = said.to_string();
     if matches!(said.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        return say_text(program, said.kind(), &text);
+    }
+    if said.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return say_text(program, said.kind(), &format!("a command is missing; see {program} --help"));
+    }
+    // What follows the first empty line says how to go on.
+    let first: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
+    say_text(program, said.kind(), &format!("{}; see {program} --help", first.join(" ")))
+}
+
+fn say_text(program: &str, kind: ErrorKind, text: &str) -> ExitCode {
+    if matches!(kind, ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         let mut stdout = io::stdout();
         let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
         return match &written {
@@ -19,7 +37,7 @@ pub fn say(program: &str, said: &clap::Error) -> ExitCode {
             _ => ExitCode::SUCCESS,
         };
     }
-    complain(program, text.strip_prefix("error: ").unwrap_or(&text).trim_end());
+    complain(program, text.strip_prefix("error: ").unwrap_or(text).trim_end());
     ExitCode::from(2)
 }
 

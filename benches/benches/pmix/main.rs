@@ -2,7 +2,8 @@
 //! targets.
 //!
 //! `make bench`, or `cargo bench -p pmix-benches --bench pmix -- [--rounds N] [--peer NAME=DIR]... [--full] [--out DIR]`. Its output is
-//! also written to `bench.txt` in the directory, the same as JSON to `bench.json`, and a plot of the calls to `bench.svg`.
+//! also written to `bench.txt` in the directory, the same as JSON to `bench.json`, and a plot of the calls to `bench.svg`; both say when
+//! it was measured, on which processor and kernel, the commit, the releases, and how far the rounds differ.
 //! Each round runs the same programs (`benches/programs`) with each library in turn, on the server's and the clients' side. Calls of
 //! nanoseconds alternate between the libraries in turns of a millisecond. Figures are medians over the rounds; ratios are taken
 //! within a round. `--peer` adds the `libpmix.so` and `libpmix.so.2` of a directory under a name; an earlier version of ours takes
@@ -12,6 +13,7 @@
 //! figures.
 
 mod measure;
+mod origin;
 mod report;
 mod results;
 mod targets;
@@ -25,6 +27,7 @@ use nix::unistd::geteuid;
 use pmix_tests::{Library, stock_release};
 
 use measure::{FULL, SMALL, Sizes};
+use origin::Origin;
 use results::{Contender, Results};
 use targets::Verdict;
 
@@ -84,6 +87,7 @@ fn main() -> Result<(), Failure> {
         contenders.push(Contender::new(name.clone(), directory.clone(), false)?);
     }
     measure::warm_up(&contenders)?;
+    let origin = Origin::now(&contenders);
     let mut results = Results::new(contenders);
     for round in 0..options.rounds {
         eprintln!("round {} of {}", round + 1, options.rounds);
@@ -105,9 +109,9 @@ fn main() -> Result<(), Failure> {
         measure::placements(&mut results, options.sizes())?;
     }
     let targets = targets::targets(&results, options.sizes());
-    let text = report::text(&results, &targets, options.rounds);
+    let text = report::text(&results, &targets, &origin, options.rounds);
     let files = [
-        ("bench.json", report::json(&results, &targets, &stock_release())),
+        ("bench.json", report::json(&results, &targets, &origin, &stock_release())),
         ("bench.svg", report::plot(&results)),
         ("bench.txt", text.clone()),
     ];

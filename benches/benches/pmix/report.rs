@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use crate::origin::Origin;
 use crate::results::Results;
 use crate::targets::{Bound, Target, Verdict};
 
-pub fn text(results: &Results, targets: &[Target], rounds: usize) -> String {
-    let mut text = format!("{rounds} rounds, medians; a ratio is stock / the other library, within a round\n\n");
+pub fn text(results: &Results, targets: &[Target], origin: &Origin, rounds: usize) -> String {
+    let mut text = format!(
+        "{rounds} rounds, medians with the least and the most; a ratio is stock / the other library, within a round\n\n{}\n",
+        origin.text()
+    );
     text.push_str("| limits of this machine | unit | |\n|---|---|---|\n");
     for (name, unit, _) in &results.limits {
         let _ = writeln!(text, "| {name} | {unit} | {} |", shown(results.limit(name)));
@@ -22,7 +26,12 @@ pub fn text(results: &Results, targets: &[Target], rounds: usize) -> String {
             let _ = writeln!(text, "|---|---|{}", "---|".repeat(2 * names.len() - 1));
         }
         let _ = write!(text, "| {} | {} |", row.name, row.unit);
-        let figures = (0..names.len()).map(|which| shown(row.median(which)));
+        let figures = (0..names.len()).map(|which| match spread(&row.figures[which]) {
+            (least, most) if least < most => {
+                format!("{} ({} to {})", shown(row.median(which)), shown(least), shown(most))
+            }
+            _ => shown(row.median(which)),
+        });
         let ratios = (1..names.len()).map(|which| shown(row.ratio(which)));
         let cells: Vec<_> = figures.chain(ratios).collect();
         let _ = writeln!(text, " {} |", cells.join(" | "));
@@ -73,7 +82,7 @@ fn shown(figure: f64) -> String {
 }
 
 /// All of it as JSON. `stock` is the release of the stock library.
-pub fn json(results: &Results, targets: &[Target], stock: &str) -> String {
+pub fn json(results: &Results, targets: &[Target], origin: &Origin, stock: &str) -> String {
     let number = |figure: f64| if figure.is_finite() { format!("{figure:.4}") } else { "null".into() };
     let limits: Vec<_> =
         results.limits.iter().map(|(name, ..)| format!("{name:?}:{}", number(results.limit(name)))).collect();
@@ -126,7 +135,8 @@ pub fn json(results: &Results, targets: &[Target], stock: &str) -> String {
         })
         .collect();
     format!(
-        "{{\"stock\":{stock:?},\"limits\":{{{}}},\"rows\":[{}],\"targets\":[{}]}}",
+        "{{\"run\":{},\"stock\":{stock:?},\"limits\":{{{}}},\"rows\":[{}],\"targets\":[{}]}}",
+        origin.json(),
         limits.join(","),
         rows.join(","),
         targets.join(",")

@@ -11,6 +11,8 @@ use crate::Failure;
 pub struct Contender {
     pub name: String,
     pub directory: PathBuf,
+    /// What `PMIx_Get_version` says, as the file has it.
+    pub release: String,
     /// The library of this source, which the targets are about.
     pub is_ours: bool,
     /// This project's library of some version: it takes as many turns as ours.
@@ -24,8 +26,19 @@ impl Contender {
         let library = directory.join("libpmix.so");
         let content = fs::read(&library).map_err(|error| format!("{}: {error}", library.display()))?;
         let is_quick = content.windows(marker.len()).any(|bytes| bytes == marker);
-        Ok(Contender { name, directory, is_ours, is_quick })
+        let release = release_in(&content).ok_or_else(|| format!("{}: no release in it", library.display()))?;
+        Ok(Contender { name, directory, release, is_ours, is_quick })
     }
+}
+
+/// The text `OpenPMIx 4.2.2, ...` or `PMIx 6.1.0, ...` in a library, up to its bracket.
+fn release_in(content: &[u8]) -> Option<String> {
+    let start = b"PMIx ";
+    let texts = content.windows(start.len() + 1).enumerate().filter(|(_, bytes)| bytes.starts_with(start));
+    let mut releases = texts.filter(|(_, bytes)| bytes[start.len()].is_ascii_digit()).map(|(at, _)| &content[at..]);
+    let found = releases.next()?;
+    let end = found.iter().position(|byte| *byte == 0 || *byte == b'(')?;
+    Some(String::from_utf8_lossy(&found[..end]).trim().to_owned())
 }
 
 /// One figure: section, name, unit and value.

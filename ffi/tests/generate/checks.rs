@@ -25,14 +25,19 @@ pub fn exports() -> String {
 
 /// Code that compares the structures with their measured sizes, alignments, offsets and the sizes of members.
 pub fn layouts() -> String {
+    layouts_of(|_| true)
+}
+
+/// The same for the types with these names.
+pub fn layouts_of(is_wanted: impl Fn(&str) -> bool) -> String {
     let mut code = String::from("const _: () = {\n");
-    for row in tables::table("types") {
+    for row in tables::table("types").iter().filter(|row| is_wanted(row[0])) {
         let [name, size, align] = [row[0], row[3], row[4]];
         writeln!(code, "    assert!(size_of::<{name}>() == {size});").unwrap();
         writeln!(code, "    assert!(align_of::<{name}>() == {align});").unwrap();
     }
     // Members of the union are other ones in Rust.
-    for row in tables::table("members").iter().filter(|row| !row[1].contains('.')) {
+    for row in tables::table("members").iter().filter(|row| !row[1].contains('.') && is_wanted(row[0])) {
         let [name, offset, size] = [row[0], row[3], row[4]];
         let member = rust_name(row[1]);
         writeln!(code, "    assert!(std::mem::offset_of!({name}, {member}) == {offset});").unwrap();

@@ -1,5 +1,6 @@
 //! Rust files that are written from the tables of `ffi/abi`.
 
+mod bench;
 mod checks;
 mod model;
 mod strings;
@@ -20,6 +21,7 @@ pub fn files() -> Vec<(&'static str, String)> {
         ("ffi/src/attributes/generated.rs", head("attributes.tsv") + &checks::attribute_names()),
         ("ffi/src/api/exports.rs", head("functions.tsv") + &checks::exports()),
         ("ffi/src/types/layouts.rs", head("types.tsv and members.tsv") + &checks::layouts()),
+        ("tools/src/bench/abi/generated.rs", head("types.tsv, members.tsv and functions.tsv") + &bench::declarations()),
     ]
 }
 

@@ -18,26 +18,34 @@ pub fn types() -> String {
     );
     let types = tables::table("types");
     for row in types.iter().filter(|row| row[1] != "struct") {
-        code += &documentation(row[0]);
-        writeln!(code, "pub type {} = {};", row[0], number(row)).unwrap();
+        code += &number_of(row);
     }
     let members = tables::table("members");
     for row in types.iter().filter(|row| row[1] == "struct") {
-        code.push('\n');
-        code += &documentation(row[0]);
-        writeln!(code, "#[repr(C)]\n#[derive(Clone, Copy)]\npub struct {} {{", row[0]).unwrap();
-        for member in members.iter().filter(|member| member[0] == row[0] && !member[1].contains('.')) {
-            let ty =
-                if member[2].starts_with("union") { "pmix_value_data".to_owned() } else { rust_type(member[2], false) };
-            writeln!(code, "    pub {}: {ty},", rust_name(member[1])).unwrap();
-        }
-        code += "}\n";
+        code += &structure(row, &members);
     }
     code.push('\n');
     for row in tables::table("callbacks") {
         code += &callback(&row);
     }
     code
+}
+
+/// The declaration of a type that is no structure.
+pub fn number_of(row: &Row) -> String {
+    documentation(row[0]) + &format!("pub type {} = {};\n", row[0], number(row))
+}
+
+/// The declaration of a structure, after an empty line.
+pub fn structure(row: &Row, members: &[Row]) -> String {
+    let mut code = "\n".to_owned() + &documentation(row[0]);
+    writeln!(code, "#[repr(C)]\n#[derive(Clone, Copy)]\npub struct {} {{", row[0]).unwrap();
+    for member in members.iter().filter(|member| member[0] == row[0] && !member[1].contains('.')) {
+        let ty =
+            if member[2].starts_with("union") { "pmix_value_data".to_owned() } else { rust_type(member[2], false) };
+        writeln!(code, "    pub {}: {ty},", rust_name(member[1])).unwrap();
+    }
+    code + "}\n"
 }
 
 /// What there is to say of a declaration that its name does not.

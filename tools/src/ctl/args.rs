@@ -303,6 +303,8 @@ pub enum Program {
     Pmixctl,
     /// The launcher
     Pmixrun,
+    /// The benchmark
+    Pmixbench,
 }
 
 /// The server to ask. Without options it is the server of this process, or the only one of this user on this node.

@@ -8,7 +8,7 @@ use serde_json::{Map, json};
 use super::Printout;
 use super::args::Server;
 use super::connection::{self, Connection, key, nspace, qualifiers};
-use super::table::Table;
+use crate::table::Table;
 use crate::value::{self, escaped, name_of};
 
 /// Asks for keys of `PMIx_Query_info`.

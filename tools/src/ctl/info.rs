@@ -8,8 +8,8 @@ use pmix_dstore::segment::FORMAT_VERSION;
 use serde_json::json;
 
 use super::Printout;
-use super::table::Table;
 use crate::prrte;
+use crate::table::Table;
 
 /// The name that programs ask for.
 const LIBRARY: &str = "libpmix.so.2";

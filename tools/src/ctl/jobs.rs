@@ -6,7 +6,7 @@ use serde_json::json;
 use super::Printout;
 use super::args::Server;
 use super::connection::Connection;
-use super::table::Table;
+use crate::table::Table;
 use crate::value::{escaped, of_process, state};
 
 /// Lists the ranks of a job, or of all that the server knows.

@@ -7,6 +7,7 @@ use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 
 use super::args::{Arguments, Program};
+use crate::bench::args as bench;
 use crate::run::args::Options;
 
 /// The completions of a program's options in a shell.
@@ -15,24 +16,25 @@ pub fn completions(shell: Shell, program: Program) -> String {
     let (mut command, name) = match program {
         Program::Pmixctl => (Arguments::command(), "pmixctl"),
         Program::Pmixrun => (Options::command(), "pmixrun"),
+        Program::Pmixbench => (bench::Arguments::command(), "pmixbench"),
     };
     clap_complete::generate(shell, &mut command, name, &mut text);
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Writes the man pages of the programs and one for each command of pmixctl. Returns their names, a line each.
+/// Writes the man pages of the programs and one for each command of those that have some. Returns their names, a line each.
 ///
 /// # Errors
 /// The file that cannot be written, and why.
 pub fn write(directory: &Path) -> Result<String, String> {
-    let mut command = Arguments::command();
-    command.build();
     let mut names = String::new();
-    write_page(directory, command.clone(), "pmixctl", &mut names)?;
     write_page(directory, Options::command(), "pmixrun", &mut names)?;
-    for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
-        let name = format!("pmixctl-{}", sub.get_name());
-        write_page(directory, sub.clone(), &name, &mut names)?;
+    for (mut command, name) in [(Arguments::command(), "pmixctl"), (bench::Arguments::command(), "pmixbench")] {
+        command.build();
+        write_page(directory, command.clone(), name, &mut names)?;
+        for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+            write_page(directory, sub.clone(), &format!("{name}-{}", sub.get_name()), &mut names)?;
+        }
     }
     Ok(names)
 }

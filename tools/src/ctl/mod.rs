@@ -19,7 +19,6 @@ mod manual;
 mod process;
 mod servers;
 mod steps;
-mod table;
 mod top;
 mod trace;
 

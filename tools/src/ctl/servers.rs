@@ -8,7 +8,7 @@ use pmix_client::tool::{self, FoundServer};
 use serde_json::json;
 
 use super::Printout;
-use super::table::Table;
+use crate::table::Table;
 use crate::value::escaped;
 
 /// All servers and rendezvous files of this node.

@@ -8,7 +8,7 @@ use pmix_dstore::rank_file::now;
 use pmix_dstore::recorder::{self, FileError, History, Past, Phase, Record, Seconds};
 use serde_json::{Value, json};
 
-use super::table::Table;
+use crate::table::Table;
 use crate::value::escaped;
 
 /// Steps that are over and are told of a rank.

@@ -19,7 +19,7 @@ use super::connection::{Connection, Inspected};
 use super::gets::Gets;
 use super::jobs::{has_ended, memory_of, state_of};
 use super::process::Process;
-use super::table::Table;
+use crate::table::Table;
 use crate::value::{escaped, of_process};
 use crate::waits;
 
