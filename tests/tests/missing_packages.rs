@@ -24,7 +24,7 @@ impl Machine {
     /// A Debian system with root, a compiler and cargo, where all packages are installed except these.
     fn without(missing: &[&str]) -> Machine {
         let machine = Machine { directory: tempfile::tempdir().expect("a directory") };
-        for program in ["bash", "awk", "env"] {
+        for program in ["bash", "awk", "env", "grep"] {
             let file = ["/usr/bin", "/bin"].map(|directory| PathBuf::from(directory).join(program));
             let file = file.iter().find(|file| file.exists()).expect("a program of every system");
             symlink(file, machine.directory.path().join(program)).expect("a link");
@@ -152,6 +152,22 @@ fn an_older_version_is_taken_where_the_newest_would_upgrade() {
     assert!(succeeds, "{said}");
     assert!(said.contains("installing libudev-dev=252.38 cmake\n"), "{said}");
     assert_eq!(done, ["update", "install -y --no-install-recommends --no-remove libudev-dev=252.38 cmake"]);
+}
+
+#[test]
+fn an_older_version_of_what_comes_along_is_taken_too() {
+    let machine = Machine::without(&["libopenmpi-dev"]);
+    let upgrades = "Inst libevent [8] (9 Debian)\nInst libevent-dev (9 Debian)\nInst libopenmpi-dev (4.1 Debian)\n";
+    let older = "case \" $* \" in *' -s '*libevent-dev=8*) echo 'Inst libevent-dev (8 Debian)'; exit;; esac";
+    machine.apt(upgrades, older);
+    machine.program("apt-cache", "echo \" $2 | 9 | a\"; echo \" $2 | 8 | b\"");
+    let (succeeds, said, done) = machine.deps("test");
+    assert!(succeeds, "{said}");
+    assert_eq!(done, ["update", "install -y --no-install-recommends --no-remove libopenmpi-dev libevent-dev=8"]);
+    // The archive has no such version.
+    machine.program("apt-cache", "echo \" $2 | 9 | a\"");
+    let (succeeds, said, _) = machine.deps("test");
+    assert!(!succeeds && said.contains("  libevent 8 would become 9\n"), "{said}");
 }
 
 #[test]

@@ -93,7 +93,7 @@ impl Value {
         // SAFETY: the library has made the value, and it is freed with `self`.
         let value = unsafe { &*self.0 };
         // SAFETY: a value of this type holds such a number.
-        (DataType(value.type_) == DataType::UINT32).then(|| unsafe { value.data.uint32 })
+        if DataType(value.type_) == DataType::UINT32 { Some(unsafe { value.data.uint32 }) } else { None }
     }
 }
 

@@ -8,7 +8,7 @@ use pmix_server::leftovers::{Leftover, Outcome, Search};
 use serde_json::json;
 
 use super::Printout;
-use super::table::Table;
+use crate::table::Table;
 use crate::value::escaped;
 
 /// Where servers put their files when nothing else is set.

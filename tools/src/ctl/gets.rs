@@ -8,7 +8,7 @@ use pmix_dstore::model::{Proc, ProcInfo};
 use serde_json::{Value, json};
 
 use super::steps::outer_of;
-use super::table::Table;
+use crate::table::Table;
 
 /// The Gets of the ranks that count them.
 #[derive(Default)]

@@ -18,7 +18,7 @@ use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 
 use super::publisher::{INNER_NAME, OUTER_PREFIX, SOCKET_NAME};
 use crate::file_ban;
-use crate::recorder;
+use crate::rank_file;
 use crate::segment::directory::files::FileId;
 use crate::segment::directory::page::{PAGE_PREFIX, SEGMENT_PREFIX};
 
@@ -116,7 +116,7 @@ impl Abandoned {
             }
             unlinkat(&self.outer, INNER_NAME, UnlinkatFlags::RemoveDir)?;
         }
-        recorder::remove_files(self.outer.as_fd());
+        rank_file::remove_files(self.outer.as_fd());
         let found = fstatat(parent, name, AtFlags::AT_SYMLINK_NOFOLLOW)?;
         if FileId::from(&found) != FileId::from(&fstat(&self.outer)?) {
             return Err(io::Error::new(ErrorKind::PermissionDenied, "its name is that of another file by now"));
