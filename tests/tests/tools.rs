@@ -126,7 +126,7 @@ fn a_tool_may_be_alone_or_find_no_server() {
         .collect();
     let traces = Traces::begin();
     let ended = beside_host(Library::ours(), &traces, "--tools name", &format!("{script} true"));
-    assert_eq!(lines(&ended, "init: "), ["init: 0", "init: 0", "init: -25"], "{ended}");
+    assert_eq!(lines(&ended, "init: "), ["init: 0", "init: 0", "init: -25", "init: -25"], "{ended}");
     assert_eq!(lines(&ended, "servers: -25, 0").len(), 2, "{ended}");
     assert_eq!(lines(&ended, "again: 0, 0").len(), 1, "{ended}");
     assert_eq!(told(&ended, ": tool"), 0, "{ended}");
