@@ -5,12 +5,12 @@
 #
 # It takes sid, since the standard library for another processor comes from a package of the compiler's own release, and no earlier Debian
 # has the release that this project needs. The crates are those that cargo has on this machine. The build is not optimised as a whole.
-# With qemu-user-static in the root, the programs are started as well. Needs root and debootstrap.
+# qemu starts what was built, in the root. Needs root and debootstrap.
 set -euo pipefail
 
 project=$(realpath "$(dirname "$0")/../..")
 root=${1:?usage: $0 ROOT}
-packages=(rustc cargo gcc libc6-dev gcc-aarch64-linux-gnu libc6-dev:arm64 libstd-rust-dev:arm64 qemu-user-static)
+packages=(rustc cargo gcc libc6-dev gcc-aarch64-linux-gnu libc6-dev:arm64 libstd-rust-dev:arm64 qemu-user)
 mirror=${MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -v security | head -n 1)}
 
 if [ "$(id -u)" -ne 0 ] || ! command -v debootstrap >/dev/null; then
