@@ -143,7 +143,11 @@ fn ranks_under_slurm_measure_the_library_that_they_have() {
     let Some(cluster) = Cluster::start(2) else { return };
     // Stock servers of several nodes need settings for their fences.
     for (pair, nodes) in [(Pair::all()[0], 2), (Pair::stock(), 1)] {
-        let run = cluster.srun(pair, ROOT, &format!("-N {nodes} -n 4")).arg(pmixbench()).args(GET_SMALL).arg("--json");
+        let run = cluster
+            .srun(pair, ROOT, &format!("-N {nodes} -n 4 --ntasks-per-node {}", 4 / nodes))
+            .arg(pmixbench())
+            .args(GET_SMALL)
+            .arg("--json");
         let document = document(&run.run());
         let file = cluster.directory_of(pair.ranks).join("libpmix.so.2").canonicalize().expect("the library");
         let mut classes = vec![("job", 0), ("own", 64), ("node-peer", 64), ("other-node-peer", 64), ("missing", 0)];

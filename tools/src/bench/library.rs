@@ -92,8 +92,11 @@ impl Value {
     pub fn number(&self) -> Option<u32> {
         // SAFETY: the library has made the value, and it is freed with `self`.
         let value = unsafe { &*self.0 };
+        if DataType(value.type_) != DataType::UINT32 {
+            return None;
+        }
         // SAFETY: a value of this type holds such a number.
-        if DataType(value.type_) == DataType::UINT32 { Some(unsafe { value.data.uint32 }) } else { None }
+        Some(unsafe { value.data.uint32 })
     }
 }
 

@@ -1,7 +1,7 @@
 //! `pmixbench`: measures a PMIx library from the ranks of a job, under any launcher and with any library, and draws the figures.
 //!
-//! Each rank measures ([`get`], [`wireup`], [`fence`]) and publishes what it found; rank 0 reads that by the same library, and prints it
-//! ([`document`], [`printed`]). [`report`] makes a page of such documents. Ranks touch nothing of it.
+//! Each rank measures (`get`, `wireup`, `fence`) and publishes what it found; rank 0 reads that by the same library, and prints it
+//! (`document`, `printed`). `report` makes a page of such documents. Ranks touch nothing of it.
 
 mod abi;
 pub mod args;
