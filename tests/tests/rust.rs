@@ -73,12 +73,21 @@ fn the_facades_host_runs_ranks_of_c_and_of_mpi() {
         for (name, word, said, count) in [("behave", "meet", ": through", 3), ("mpi", "hello", " of 3: library ", 3)] {
             let traces = Traces::begin();
             let host = Run::new(example("pmix", "hello_host"), ranks).traced(&traces);
-            // Variables of an outer launcher are not for these ranks.
-            let host = host.env("PMIX_NAMESPACE", "outer").env("PMIX_RANK", "9");
             let ended = host.arg("3").arg(program(name)).arg(word).run();
             assert_eq!((ended.code(), ended.count(said)), (0, count), "{ranks:?}, {name}: {ended}");
             traces.assert_none_left(&ended);
         }
+    }
+}
+
+#[test]
+fn the_facades_ranks_get_settings_and_nothing_of_an_outer_launcher() {
+    let host = Run::new(example("pmix", "hello_host"), Library::ours()).env("PMIX_OUTER", "1").env("PMIX_RANK", "9");
+    let ended = host.env("PMIX_MCA_inner", "1").env("PMIX_DSTORE_SHM", "0").args("1 /usr/bin/env").succeed();
+    for (line, count) in
+        [("PMIX_OUTER=1", 0), ("PMIX_RANK=0", 1), ("PMIX_RANK=9", 0), ("PMIX_MCA_inner=1", 1), ("PMIX_DSTORE_SHM=0", 1)]
+    {
+        assert_eq!(ended.count(line), count, "{line}: {ended}");
     }
 }
 

@@ -5,8 +5,8 @@ use std::ffi::CStr;
 use pmix_dstore::model::{Info, Proc, Status};
 use pmix_server::{Completion, Host as Upcalls};
 
-/// An answer of the host. `A` is what comes with the process that asks.
-type Answer<A, R = ()> = Option<Box<dyn Fn(&Proc, A) -> R + Send + Sync>>;
+/// A closure of the host. `A` is what comes with the process that asks.
+type Closure<A, R = ()> = Option<Box<dyn Fn(&Proc, A) -> R + Send + Sync>>;
 
 /// Upcalls that are answered by closures, for hosts that need few. What has no closure is not supported, but that every rank may connect
 /// and finalize. A host that needs another upcall, or answers later, implements [`Upcalls`](crate::Upcalls) itself.
@@ -25,10 +25,10 @@ type Answer<A, R = ()> = Option<Box<dyn Fn(&Proc, A) -> R + Send + Sync>>;
 /// ```
 #[derive(Default)]
 pub struct Answers {
-    connected: Answer<(), Result<(), Status>>,
-    finalized: Answer<()>,
-    log: Answer<String>,
-    abort: Answer<Abort>,
+    connected: Closure<(), Result<(), Status>>,
+    finalized: Closure<()>,
+    log: Closure<String>,
+    abort: Closure<Abort>,
 }
 
 /// A rank's wish to end processes.

@@ -207,7 +207,8 @@ fn closures_answer_upcalls() -> Result<()> {
     let client = rank(&job, 0)?;
     let refused = rank(&job, 1).err().expect("it is refused");
     assert_eq!((refused.operation(), refused.process()), ("connection", Some(&job.process(1))));
-    client.log("good morning")?;
+    let text = "good morning";
+    client.log(text)?;
     client.abort(3, "no more work")?;
     client.finalize()?;
     let mut told: Vec<String> = std::iter::from_fn(|| heard.try_recv().ok()).collect();
@@ -227,7 +228,7 @@ fn closures_answer_upcalls() -> Result<()> {
     let host = Host::builder().hostname("n1").start()?;
     let job = host.job("f").node("n1", 0..1).register()?;
     let client = rank(&job, 0)?;
-    assert_eq!(client.log("good morning").expect_err("no closure").status(), Status::ERR_NOT_SUPPORTED);
+    assert_eq!(client.log(text).expect_err("no closure").status(), Status::ERR_NOT_SUPPORTED);
     assert_eq!(client.abort(3, "no more work").expect_err("no closure").status(), Status::ERR_NOT_SUPPORTED);
     client.finalize()?;
     host.finalize()
