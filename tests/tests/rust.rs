@@ -56,7 +56,7 @@ fn assert_greeted(ended: &Ended, size: usize) {
 }
 
 #[test]
-fn the_facades_host_runs_its_client() {
+fn the_pmix_crates_host_runs_its_client() {
     for size in [1, 4] {
         let traces = Traces::begin();
         let host = Run::new(example("pmix", "hello_host"), Library::ours()).traced(&traces);
@@ -68,7 +68,7 @@ fn the_facades_host_runs_its_client() {
 }
 
 #[test]
-fn the_facades_host_runs_ranks_of_c_and_of_mpi() {
+fn the_pmix_crates_host_runs_ranks_of_c_and_of_mpi() {
     for ranks in [Library::ours(), Library::Stock] {
         for (name, word, said, count) in [("behave", "meet", ": through", 3), ("mpi", "hello", " of 3: library ", 3)] {
             let traces = Traces::begin();
@@ -81,7 +81,7 @@ fn the_facades_host_runs_ranks_of_c_and_of_mpi() {
 }
 
 #[test]
-fn the_facades_ranks_get_settings_and_nothing_of_an_outer_launcher() {
+fn the_pmix_crates_ranks_get_settings_and_nothing_of_an_outer_launcher() {
     let host = Run::new(example("pmix", "hello_host"), Library::ours()).env("PMIX_OUTER", "1").env("PMIX_RANK", "9");
     let ended = host.env("PMIX_MCA_inner", "1").env("PMIX_DSTORE_SHM", "0").args("1 /usr/bin/env").succeed();
     for (line, count) in
@@ -92,7 +92,7 @@ fn the_facades_ranks_get_settings_and_nothing_of_an_outer_launcher() {
 }
 
 #[test]
-fn the_facades_client_runs_under_others() {
+fn the_pmix_crates_client_runs_under_others() {
     let traces = Traces::begin();
     let ended = Run::ranks(3, example("pmix", "hello_client"), Library::ours()).traced(&traces).run();
     assert_greeted(&ended, 3);
@@ -107,7 +107,7 @@ fn the_facades_client_runs_under_others() {
 }
 
 #[test]
-fn a_failure_of_the_facades_programs_is_told() {
+fn a_failure_of_the_pmix_crates_programs_is_told() {
     let host = example("pmix", "hello_host");
     for (arguments, said) in [
         ("", "hello_host RANKS PROGRAM..."),

@@ -216,6 +216,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_the_caller_gives_replaces_what_follows_from_the_nodes() -> Result<()> {
+        let host = crate::Host::builder().hostname("n1").start()?;
+        let infos = host.job("a").ranks_here(2).info(attributes::UNIV_SIZE.info(9_u32)).all_infos(2);
+        let sizes = infos.iter().filter(|info| info.key.is(attributes::UNIV_SIZE.key()));
+        assert!(sizes.eq([&attributes::UNIV_SIZE.info(9_u32)]), "{infos:?}");
+        assert_eq!(attributes::JOB_SIZE.find(&infos), Some(2));
+        host.finalize()
+    }
+
+    #[test]
     fn successive_ranks_are_a_range() {
         for (ranks, text) in [
             (&[0][..], "0"),
