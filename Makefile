@@ -169,6 +169,8 @@ check: deps-check
 	tests/proof/keys.sh --check
 	$(CARGO) fmt --manifest-path tests/fuzz/Cargo.toml --check
 	$(CARGO) clippy --manifest-path tests/fuzz/Cargo.toml --target-dir $(target)/fuzz --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) rustdoc -p pmix-ffi --lib
+	rm -rf $(target)/doc/pmix
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
 
 # Needs root, Open MPI, and in each root openmpi-bin and iproute2.

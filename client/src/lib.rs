@@ -9,6 +9,8 @@
 //! | [`EventHandler`], [`Event`] | handlers of events and their arguments |
 //! | [`tool`] | processes that nobody launched and that connect to a server by themselves |
 //!
+//! Programs use it through the crate `pmix`, which has typed keys, errors in words, and streams of events.
+//!
 //! Values have the types of [`pmix_dstore::model`]; [`pmix_dstore::model::attributes`] has the attributes as typed constants.
 //!
 //! A Get is answered on the calling thread, without a system call, from this process's own values, from the mapped

@@ -54,6 +54,14 @@ pub fn is_for_ranks(name: &str) -> bool {
     find(name).is_some_and(|(whom, _)| *whom == For::Ranks)
 }
 
+/// Whether a variable belongs to the PMIx server of an outer launcher. A client would use it, so launchers keep it from their ranks. Ranks do
+/// get the variables with which users configure the library.
+pub fn is_of_launcher(name: &OsStr) -> bool {
+    let is_setting = name.to_str().is_some_and(is_for_ranks);
+    let name = name.as_encoded_bytes();
+    name.starts_with(b"PMIX_") && !name.starts_with(b"PMIX_MCA_") && !is_setting
+}
+
 /// Whom the setting of this name is for, and its values.
 fn find(name: &str) -> Option<(&'static For, &'static Values)> {
     let name = name.strip_prefix(PREFIX)?;

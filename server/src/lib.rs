@@ -6,6 +6,8 @@
 //! | [`Host`] | the upcalls from the server to its host: the standard's server module |
 //! | [`Completion`] | the answer to an upcall, from any thread at any time |
 //!
+//! Programs use it through the crate `pmix`, whose jobs follow from their nodes.
+//!
 //! Inside, an engine turns messages, host answers and ticks into messages, upcalls and callbacks, and does no I/O; one thread moves the
 //! bytes and makes the calls. The values of a namespace lie in segments of [`pmix_dstore`], which the clients of the node map.
 //! `docs/architecture.md` has pictures of both.

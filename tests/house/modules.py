@@ -249,7 +249,7 @@ def check_crates(root, crates, order):
     for folder in order:
         manifest = (root / folder / "Cargo.toml").read_text()
         for number, line in enumerate(manifest.splitlines(), 1):
-            if match := re.match(r"(pmix-[\w-]+)", line):
+            if match := re.match(r"(pmix(?:-[\w-]+)?)\b", line):
                 judge(folder, match.group(1).replace("-", "_"), f"{folder}/Cargo.toml:{number}")
     for crate in crates:
         for module in crate.modules():

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::{DataArray, DataType, Envar, Info, InfoFlags, Proc, Rank, Result, Status, Value, keys};
+use super::{DataArray, DataType, Envar, Info, InfoFlags, KEY_LEN_MAX, Proc, Rank, Result, Status, Value, keys};
 use crate::texts::{append, len_of};
 
 /// Whether the info is a required directive whose key is no known attribute. A qualifier of a value may have any key.
@@ -74,6 +74,42 @@ impl<T> Attribute<T> {
     }
 }
 
+impl<T: HasType> Attribute<T> {
+    /// A key of the program's own, for values that it puts. Where it is made as a constant, the compiler checks the name.
+    ///
+    /// ```
+    /// use pmix_dstore::model::attributes::Attribute;
+    ///
+    /// const PORT: Attribute<u16> = Attribute::own("app.port");
+    /// assert_eq!(PORT.key(), "app.port");
+    /// ```
+    ///
+    /// Keys that begin with `pmix` belong to the standard:
+    ///
+    /// ```compile_fail,E0080
+    /// use pmix_dstore::model::attributes::Attribute;
+    ///
+    /// const PORT: Attribute<u16> = Attribute::own("pmix.port");
+    /// ```
+    ///
+    /// # Panics
+    /// If the name is empty, has more than 511 bytes, holds a NUL, or begins with `pmix`.
+    pub const fn own(key: &'static str) -> Attribute<T> {
+        let bytes = key.as_bytes();
+        assert!(!bytes.is_empty(), "a key has a name");
+        assert!(bytes.len() <= KEY_LEN_MAX, "a key has at most 511 bytes");
+        let is_reserved =
+            bytes.len() >= 4 && matches!((bytes[0], bytes[1], bytes[2], bytes[3]), (b'p', b'm', b'i', b'x'));
+        assert!(!is_reserved, "keys that begin with `pmix` belong to the standard");
+        let mut at = 0;
+        while at < bytes.len() {
+            assert!(bytes[at] != 0, "a key holds no NUL");
+            at += 1;
+        }
+        Attribute::new(key, T::DATA_TYPE)
+    }
+}
+
 impl<T: Typed> Attribute<T> {
     /// An info with this attribute and a value.
     pub fn info(&self, value: impl Into<T>) -> Info {
@@ -112,6 +148,39 @@ pub trait Typed: Sized {
 
     /// Converts the value; `None` if it has another type.
     fn from_value(value: &Value) -> Option<Self>;
+}
+
+/// The Rust types that stand for one type of values each. Programs put values of these under keys of their own ([`Attribute::own`]).
+pub trait HasType: Typed {
+    /// The type of values.
+    const DATA_TYPE: DataType;
+}
+
+macro_rules! types {
+    ($($ty:ty: $data_type:ident;)+) => {$(
+        impl HasType for $ty {
+            const DATA_TYPE: DataType = DataType::$data_type;
+        }
+    )+};
+}
+
+types! {
+    bool: BOOL;
+    u8: UINT8;
+    u16: UINT16;
+    u32: UINT32;
+    u64: UINT64;
+    i32: INT32;
+    i64: INT64;
+    f32: FLOAT;
+    f64: DOUBLE;
+    String: STRING;
+    Vec<u8>: BYTE_OBJECT;
+    Proc: PROC;
+    Rank: PROC_RANK;
+    Status: STATUS;
+    Envar: ENVAR;
+    DataArray: DATA_ARRAY;
 }
 
 /// Whole numbers, which several types of values hold.
@@ -265,6 +334,18 @@ mod tests {
         for (name, key, data_type) in ALL {
             assert!(key.starts_with("pmix."), "{name}");
             assert_ne!(*data_type, DataType::UNDEF, "{name}");
+        }
+    }
+
+    #[test]
+    fn values_of_own_keys_have_the_type_of_the_key() {
+        const PORT: Attribute<u16> = Attribute::own("app.port");
+        assert_eq!(PORT.info(80_u16).value, Value::Uint16(80));
+        assert_eq!(Attribute::<i32>::own("app.n").info(-1).value, Value::Int32(-1));
+        assert_eq!(Attribute::<Vec<u8>>::own("app.b").info([1, 2]).value, Value::ByteObject(vec![1, 2].into()));
+        assert_eq!(Attribute::<String>::own("app.s").info("x").value, Value::string("x"));
+        for wrong in ["", "pmix", "pmix.port", "a\0b"] {
+            assert!(std::panic::catch_unwind(|| Attribute::<u16>::own(wrong)).is_err(), "{wrong:?}");
         }
     }
 

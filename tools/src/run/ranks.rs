@@ -130,14 +130,6 @@ fn find_program(program: &OsStr, wdir: Option<&Path>) -> Result<PathBuf, String>
     })
 }
 
-/// Whether a variable belongs to the PMIx server of an outer launcher. A client would use it, so ranks do not get it.
-/// Ranks do get the variables with which users configure the library.
-fn is_foreign(name: &OsStr) -> bool {
-    let is_setting = name.to_str().is_some_and(settings::is_for_ranks);
-    let name = name.as_encoded_bytes();
-    name.starts_with(b"PMIX_") && !name.starts_with(b"PMIX_MCA_") && !is_setting
-}
-
 /// Descriptors that the launcher may need for this many ranks: pipes, connections and what it opens for itself.
 fn descriptors_for(ranks: u32) -> rlim_t {
     64 + 5 * rlim_t::from(ranks)
@@ -201,8 +193,8 @@ impl Start {
         let words =
             |word: &OsStr| CString::new(word.as_bytes()).map_err(|_| format!("{}: has a NUL", word.to_string_lossy()));
         let is_set = |name: &OsStr| program.variables.iter().any(|(set, _)| set == name);
-        let passed_on =
-            std::env::vars_os().filter(|(name, _)| !is_foreign(name) && name != LAUNCHED.0 && !is_set(name));
+        let passed_on = std::env::vars_os()
+            .filter(|(name, _)| !settings::is_of_launcher(name) && name != LAUNCHED.0 && !is_set(name));
         // The last of several values of a variable counts.
         let set: BTreeMap<&OsString, &OsString> = program.variables.iter().map(|(name, value)| (name, value)).collect();
         let set = set.into_iter().map(|(name, value)| (name.clone(), value.clone()));
@@ -337,7 +329,7 @@ mod tests {
         for name in
             ["PMIX_RANK", "PMIX_SERVER_URI61", "PMIX_DSTORE_SECRET", "PMIX_DSTORE_SEGMENTS", "PMIX_DSTORE_INODE"]
         {
-            assert!(is_foreign(OsStr::new(name)), "{name}");
+            assert!(settings::is_of_launcher(OsStr::new(name)), "{name}");
         }
         for name in [
             "PMIX_MCA_gds",
@@ -348,7 +340,7 @@ mod tests {
             "OMPI_MCA_btl",
             "PATH",
         ] {
-            assert!(!is_foreign(OsStr::new(name)), "{name}");
+            assert!(!settings::is_of_launcher(OsStr::new(name)), "{name}");
         }
     }
 
