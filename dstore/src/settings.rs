@@ -3,6 +3,7 @@
 //! A misspelt name or value would have no effect and say nothing. One process of a node tells of it: the server, or a process that has none.
 
 use std::ffi::{OsStr, OsString};
+use std::time::Duration;
 
 use crate::environment;
 
@@ -13,6 +14,8 @@ const PREFIX: &str = "PMIX_DSTORE_";
 enum Values {
     /// Any text; what reads it says what is wrong with it.
     Text,
+    /// A number of seconds, as [`seconds`] reads it.
+    Seconds,
     /// One of these.
     OneOf(&'static [&'static str]),
     /// What a server sets for its ranks.
@@ -31,11 +34,12 @@ enum For {
 }
 
 /// The settings without [`PREFIX`].
-const SETTINGS: [(&str, For, Values); 15] = [
+const SETTINGS: [(&str, For, Values); 16] = [
     ("SHM", For::Ranks, SWITCH),
     ("SLURM_FENCE", For::Servers, Values::OneOf(&["always", "never"])),
     ("TRUST_CLAIMS", For::Servers, SWITCH),
     ("TOOL_PROOF", For::Servers, SWITCH),
+    ("GET_WAIT", For::Servers, Values::Seconds),
     ("LOG", For::Ranks, Values::Text),
     ("LOG_FILE", For::Ranks, Values::Text),
     ("TRACE", For::Ranks, SWITCH),
@@ -48,6 +52,15 @@ const SETTINGS: [(&str, For, Values); 15] = [
     ("SECRET", For::Servers, Values::OfServer),
     ("SERVER", For::Servers, Values::OfServer),
 ];
+
+/// A year.
+const SECONDS_MAX: f64 = 31_536_000.0;
+
+/// The time that a setting names in seconds; `None` if it names none.
+pub fn seconds(value: &str) -> Option<Duration> {
+    let seconds = value.parse::<f64>().ok()?;
+    (0.0..=SECONDS_MAX).contains(&seconds).then(|| Duration::from_secs_f64(seconds))
+}
 
 /// Whether a variable of this name is a setting that users make for ranks. A launcher passes it on.
 pub fn is_for_ranks(name: &str) -> bool {
@@ -89,6 +102,10 @@ fn complaint(name: &OsStr, value: &OsString) -> Option<String> {
         Some((_, Values::OneOf(values))) if !value.is_empty() && !values.iter().any(|known| value == known) => {
             Some(format!("{name}={} has no effect; values are {}", value.to_string_lossy(), values.join(" and ")))
         }
+        Some((_, Values::Seconds)) if !value.is_empty() && value.to_str().and_then(seconds).is_none() => {
+            let value = value.to_string_lossy();
+            Some(format!("{name}={value} has no effect; it takes seconds, such as 0.5, up to {SECONDS_MAX}"))
+        }
         Some(_) => None,
     }
 }
@@ -106,6 +123,8 @@ mod tests {
             ("PMIX_DSTORE_SHM", ""),
             ("PMIX_RANK", "x"),
             ("PMIX_DSTORE_SECRET", "x"),
+            ("PMIX_DSTORE_GET_WAIT", "0"),
+            ("PMIX_DSTORE_GET_WAIT", "2.5"),
         ] {
             assert_eq!(said(name, value), None, "{name}={value}");
         }
@@ -113,6 +132,10 @@ mod tests {
             said("PMIX_DSTORE_SHM", "off").as_deref(),
             Some("PMIX_DSTORE_SHM=off has no effect; values are 0 and 1")
         );
+        for none in ["soon", "-1", "NaN", "1e9", "2 s"] {
+            let told = said("PMIX_DSTORE_GET_WAIT", none);
+            assert!(told.is_some_and(|told| told.contains("has no effect; it takes seconds")), "{none}");
+        }
         let misspelt = format!("{PREFIX}SMH");
         let unknown = said(&misspelt, "0").unwrap();
         assert!(unknown.starts_with(&format!("{misspelt} is no setting")) && unknown.contains(", TRACE,"), "{unknown}");

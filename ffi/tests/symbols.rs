@@ -76,6 +76,18 @@ fn soname_is_that_of_the_stock_library() {
     assert!(dynamic.lines().any(|line| line.contains("SONAME") && line.contains("[libpmix.so.2]")), "{dynamic}");
 }
 
+/// All else is in the file itself: no plugins, no library for compression, for events or for topologies.
+#[test]
+fn only_the_c_library_is_needed() {
+    let dynamic = output("readelf", &["-d"]);
+    let needed = dynamic.lines().filter(|line| line.contains("(NEEDED)"));
+    let names: Vec<&str> = needed.filter_map(|line| line.split(['[', ']']).nth(1)).collect();
+    assert!(!names.is_empty(), "{dynamic}");
+    let is_known =
+        |name: &&&str| ["libc.so.", "libgcc_s.so.", "libm.so.", "ld-linux"].iter().any(|known| name.starts_with(known));
+    assert_eq!(names.iter().filter(|name| !is_known(name)).collect::<Vec<_>>(), [] as [&&str; 0]);
+}
+
 #[test]
 fn library_stays_loaded_for_its_threads() {
     let dynamic = output("readelf", &["-d"]);

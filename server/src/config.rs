@@ -1,12 +1,14 @@
 //! The configuration of a server: attributes of its start, and environment.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::{getegid, geteuid};
 use pmix_client::socket_owner;
 use pmix_dstore::model::attributes::is_unknown_and_required;
 use pmix_dstore::model::{Info, InfoFlags, Nspace, Proc, Rank, Result, Status, Value, keys};
+use pmix_dstore::settings;
 
 use crate::access::Access;
 use crate::secret::Secret;
@@ -17,6 +19,9 @@ pub(crate) const ANNOUNCED_VERSION: &str = "4.2.2";
 /// With `1` tools of root and of the server's user need a proof: for nodes on which a relay of root or of that user forwards
 /// connections of other users.
 pub(crate) const TOOL_PROOF_VARIABLE: &str = "PMIX_DSTORE_TOOL_PROOF";
+
+/// How long a Get waits for a key of a rank of this node that has committed others, if nothing is set: as long as at stock servers.
+pub(crate) const LATE_KEY_WAIT: Duration = Duration::from_secs(2);
 
 /// Settings of a server, from the attributes of `PMIx_server_init` and the environment.
 #[derive(Clone, Debug)]
@@ -61,6 +66,8 @@ pub(crate) struct Config {
     pub tool_secret: Option<Secret>,
     /// When fences without data use Slurm's ring, as those with data do (`PMIX_DSTORE_SLURM_FENCE`).
     pub slurm_fence: SlurmFence,
+    /// How long a Get waits for a key of a rank of this node that has committed others (`PMIX_DSTORE_GET_WAIT`).
+    pub late_key_wait: Duration,
     /// [`Host::stock_release`](crate::Host::stock_release).
     pub stock_release: Option<u32>,
 }
@@ -139,6 +146,9 @@ impl Config {
                 Some("never") => SlurmFence::Never,
                 _ => SlurmFence::Agreed,
             },
+            late_key_wait: variable("PMIX_DSTORE_GET_WAIT")
+                .and_then(|value| settings::seconds(&value))
+                .unwrap_or(LATE_KEY_WAIT),
             stock_release: None,
         })
     }

@@ -14,7 +14,7 @@ use pmix_wire::Hello;
 
 use crate::access::Access;
 use crate::completion::{self, AnswerSink, UpcallResult};
-use crate::config::{Config, RendezvousOptions, SlurmFence};
+use crate::config::{Config, LATE_KEY_WAIT, RendezvousOptions, SlurmFence};
 use crate::engine::{DirectoryNumber, Engine, JobPlan, LiveSegment, Output, PeerId, Plan, Published, Sender};
 use crate::engine::{Transport, Work, Written};
 use crate::{DmodexDone, STORE_NAME};
@@ -100,6 +100,7 @@ impl Simulation {
             trust_claims: true,
             tool_secret: None,
             slurm_fence: SlurmFence::Agreed,
+            late_key_wait: LATE_KEY_WAIT,
             stock_release: None,
         };
         let sink: Weak<dyn AnswerSink> = Weak::<NoSink>::new();

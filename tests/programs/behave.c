@@ -212,6 +212,10 @@ static void meet_jobs(const char *other, uint32_t other_size, bool has_spawned)
     put_and_commit("t.spawn", (has_spawned ? 0 : 50) + me.rank);
     must("PMIx_Connect of two jobs", PMIx_Connect(procs, 2, NULL, 0));
     expect(other, PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, PMIX_UINT32, other_size);
+    /* By direct modex, if it is on another node; the fence of both jobs that follows must not wait for more than its ranks. */
+    for (pmix_rank_t rank = 0; rank < other_size; rank++) {
+        expect(other, rank, "t.spawn", PMIX_UINT32, (has_spawned ? 50 : 0) + rank);
+    }
     fence(procs, 2, true);
     for (pmix_rank_t rank = 0; rank < other_size; rank++) {
         expect(other, rank, "t.spawn", PMIX_UINT32, (has_spawned ? 50 : 0) + rank);

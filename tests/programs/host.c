@@ -27,6 +27,8 @@
  *   --let UID              a user that may reach other users' jobs
  *   --queries WAY          how queries are answered: not supported (refuse, the default), never (silent), or only those for
  *                          the nodes of a job (resolve)
+ *   --modex WAY            how direct modex is answered: by the other server (answer, the default), not supported (refuse), or never
+ *                          (silent)
  *   --nspace NAME          the job's namespace
  *   --timeout SECONDS      ends everything after this long (default 60)
  *
@@ -60,6 +62,7 @@ extern char **environ;
 enum answer { ANSWER_LATER, ANSWER_INLINE, ANSWER_MIXED };
 enum connected { CONNECTED_CALLBACK, CONNECTED_SILENT, CONNECTED_SECOND };
 enum queries { QUERIES_REFUSED, QUERIES_SILENT, QUERIES_RESOLVED };
+enum modex { MODEX_ANSWERED, MODEX_REFUSED, MODEX_SILENT };
 enum tools { TOOLS_UNKNOWN, TOOLS_NAME, TOOLS_REFUSE, TOOLS_NONE };
 enum kind { KIND_PLAIN, KIND_MPIRUN, KIND_SLURM, KIND_FLUX };
 
@@ -77,6 +80,7 @@ static struct {
     enum kind kind;
     enum tools tools;
     enum queries queries;
+    enum modex modex;
     bool child_environment;
     uid_t owner, let;
     const char *stop;
@@ -547,7 +551,9 @@ static uint64_t request_count;
 static void refuse_request(void *argument)
 {
     uint64_t id = (uintptr_t) argument;
-    pmix_status_t status = options.kind == KIND_FLUX ? PMIX_ERR_NOT_IMPLEMENTED : PMIX_ERR_NOT_FOUND;
+    pmix_status_t status = options.kind == KIND_FLUX          ? PMIX_ERR_NOT_IMPLEMENTED
+                           : options.modex == MODEX_REFUSED ? PMIX_ERR_NOT_SUPPORTED
+                                                            : PMIX_ERR_NOT_FOUND;
     requests[id].cbfunc(status, NULL, 0, requests[id].cbdata, NULL, NULL);
 }
 
@@ -569,7 +575,10 @@ static pmix_status_t direct_modex(const pmix_proc_t *proc, const pmix_info_t inf
     }
     requests[id].cbfunc = cbfunc;
     requests[id].cbdata = cbdata;
-    if (options.kind == KIND_FLUX || !involves_peer(proc, 1)) {
+    if (options.modex == MODEX_SILENT) {
+        return PMIX_SUCCESS;
+    }
+    if (options.kind == KIND_FLUX || options.modex == MODEX_REFUSED || !involves_peer(proc, 1)) {
         answer(refuse_request, (void *) (uintptr_t) id);
         return PMIX_SUCCESS;
     }
@@ -2192,6 +2201,10 @@ static void read_options(int argc, char **argv)
             options.queries = strcmp(value, "silent") == 0    ? QUERIES_SILENT
                               : strcmp(value, "resolve") == 0 ? QUERIES_RESOLVED
                                                               : QUERIES_REFUSED;
+        } else if (strcmp(name, "--modex") == 0) {
+            options.modex = strcmp(value, "refuse") == 0   ? MODEX_REFUSED
+                            : strcmp(value, "silent") == 0 ? MODEX_SILENT
+                                                           : MODEX_ANSWERED;
         } else if (strcmp(name, "--stop") == 0) {
             options.stop = value;
         } else if (strcmp(name, "--owner") == 0) {

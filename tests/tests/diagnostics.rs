@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use pmix_tests::{Ended, Library, Run, program};
+use pmix_tests::{Ended, Library, Run, left_out, pmixrun, program};
 
 const RANKS: usize = 2;
 
@@ -38,6 +38,20 @@ fn about_shared_memory(ended: &Ended) -> Vec<&str> {
 fn nothing_is_written_by_default() {
     let ended = ranks("", &[]);
     assert_eq!(lines(&ended), Vec::<&str>::new(), "{ended}");
+}
+
+/// A rank with a stock library complains where the server names munge and the rank has none.
+#[test]
+fn ranks_without_munge_get_in_and_say_nothing() {
+    if !nix::unistd::geteuid().is_root() {
+        return left_out("root", "only root can hide a library");
+    }
+    let hide = "m=$(ldconfig -p | sed -n 's/.*libmunge.so.2 .*=> //p' | head -1); \
+                [ -z \"$m\" ] || mount --bind /dev/null \"$m\"; exec \"$@\"";
+    let rank = "echo mode: $PMIX_SECURITY_MODE.; exec \"$0\" --gets 10";
+    let run = Run::new("unshare", Library::ours()).args("--mount sh -c").arg(hide).arg("sh");
+    let ended = run.arg(pmixrun()).args("-n 2 sh -c").arg(rank).arg(program("latency")).succeed();
+    assert_eq!((ended.stderr.as_str(), ended.count("mode: native.")), ("", 2), "{ended}");
 }
 
 #[test]

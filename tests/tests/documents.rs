@@ -50,6 +50,15 @@ fn each_disagreement_of_a_document_is_found() {
         ("docs/admin.md", "`PMIX_DSTORE_TRACE`", "`PMIX_TRACE`", "does not have PMIX_DSTORE_TRACE"),
         ("docs/developers.md", "`PMIX_TEST_KILLS=N`", "kills", "does not have PMIX_TEST_KILLS"),
         ("docs/admin.md", "`epoll: <error>; the", "`epoll: <error>; a", "no log line has 'a server stops'"),
+        ("docs/complaints.md", "`mpi::many_ranks`", "`mpirun::many_ranks`", "no test mpirun::many_ranks"),
+        ("docs/complaints.md", "`mpi::many_ranks`", "nothing", "neither a test nor 'not solved'"),
+        ("docs/complaints.md", "## Noise", "## Sounds", "0 lines of Noise, 4 are needed"),
+        (
+            "docs/complaints.md",
+            "https://github.com/open-mpi/ompi/issues/6761",
+            "https://x.org/",
+            "no thread or no release",
+        ),
         ("docs/admin.md", "| `epoll: <error>; the server stops`", "| none", "does not have the log line"),
     ] {
         let path = root.path().join(document);

@@ -510,6 +510,28 @@ fn a_slow_file_system_takes_longer_and_leads_nobody_astray() {
     );
 }
 
+/// Release 5.0.3 of the stock library crashes on a directory.
+#[test]
+fn a_file_that_holds_no_address_is_no_server_and_pmixctl_says_why() {
+    let files = ["directory", "fifo", "empty", "noise", "absent"];
+    let make = "D=$(mktemp -d); cd $D; mkdir directory; mkfifo fifo; : > empty; head -c 4000 /dev/urandom > noise; ";
+    let pmixctl = pmixrun().with_file_name("pmixctl").display().to_string();
+    let of_file = |file: &str| {
+        let library = tool(Library::ours(), &format!("--file $D/{file} servers"));
+        format!("{library}{pmixctl} ps --file $D/{file} 2>&1; ")
+    };
+    let script = format!("{make}{}cd /; rm -r $D", files.map(of_file).concat());
+    let ended = beside_host(Library::ours(), &Traces::begin(), "--tools name", &script);
+    assert_eq!(lines(&ended, "init: "), ["init: -25"; 5], "{ended}");
+    let why = lines(&ended, "pmixctl: ").into_iter().filter_map(|line| line.rsplit_once(": ").map(|(_, why)| why));
+    let none = "no file with a server's address";
+    let expected =
+        ["(not a regular file)", "(not a regular file)", "(invalid data)", "(stream did not contain valid UTF-8)"];
+    let mut expected: Vec<String> = expected.iter().map(|why| format!("{none} {why}")).collect();
+    expected.push("No such file or directory (os error 2)".to_owned());
+    assert_eq!(why.collect::<Vec<_>>(), expected, "{ended}");
+}
+
 /// A tool that starts before its server waits for it, if it is told to.
 #[test]
 fn a_tool_tries_again_until_its_server_is_there() {

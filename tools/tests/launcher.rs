@@ -167,6 +167,21 @@ fn signals_end_the_job_and_leave_nothing_behind() {
     }
 }
 
+/// As by a user who types the interrupt twice.
+#[test]
+fn nothing_outlives_a_launcher_that_is_interrupted_twice() {
+    let tmp = tempfile::tempdir().unwrap();
+    let (mut child, mark) = staying("interrupted twice", tmp.path());
+    let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+    for _ in 0..2 {
+        // The launcher may have ended between the two.
+        let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT);
+        thread::sleep(Duration::from_millis(20));
+    }
+    child.wait().unwrap();
+    assert_none_marked(&mark, "the launcher was interrupted twice");
+}
+
 /// A value for an environment variable that marks the processes of a test. Descendants inherit it.
 fn mark(name: &str) -> String {
     format!("{name}.{}", std::process::id())
@@ -358,6 +373,28 @@ fn output_that_cannot_be_written_is_a_failure() {
 fn a_rank_that_a_real_time_signal_kills_has_failed() {
     let output = output(&["-n", "1", "sh", "-c", "kill -37 $$"]);
     assert_eq!(output.status.code(), Some(128 + 37), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The terminal stays open and has no end of the input: a launcher that goes on reading it for nobody would never end.
+#[test]
+fn a_job_that_has_read_one_line_of_a_terminal_ends() {
+    let pty = nix::pty::openpty(None, None).unwrap();
+    let mut terminal = std::fs::File::from(pty.master);
+    std::io::Write::write_all(&mut terminal, b"typed\nnot read\n").unwrap();
+    let mut command = Command::new("setsid");
+    command.args([
+        "--ctty",
+        "--wait",
+        env!("CARGO_BIN_EXE_pmixrun"),
+        "-n",
+        "1",
+        "sh",
+        "-c",
+        "read line; test $line = typed",
+    ]);
+    command.stdin(pty.slave.try_clone().unwrap());
+    assert_eq!(status_within(&mut command, LONG), Some(0));
+    drop((terminal, pty.slave));
 }
 
 #[test]

@@ -189,6 +189,23 @@ fn is_zombie(pid: Pid) -> bool {
     stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z'))
 }
 
+/// A stock server empties a directory that was there before.
+#[test]
+fn what_others_have_in_the_temporary_directory_stays() {
+    let directory = tempfile::tempdir().unwrap();
+    let names = ["file", "pmix.elsewhere.tool.1", "pmix.sys.elsewhere", "pmix_dstor_1", "directory/file"];
+    std::fs::create_dir(directory.path().join("directory")).unwrap();
+    names.iter().for_each(|name| std::fs::write(directory.path().join(name), name).unwrap());
+    let mut run = pmixrun(&["-n", "2", "sh", "-c", "ls $TMPDIR | wc -l"]);
+    let output = run.env("TMPDIR", directory.path()).output().unwrap();
+    let count: usize = sorted_lines(&output.stdout)[0].trim().parse().unwrap();
+    assert!(count > names.len(), "the job has files of its own there: {count}");
+    names
+        .iter()
+        .for_each(|name| assert_eq!(std::fs::read(directory.path().join(name)).unwrap(), name.as_bytes(), "{name}"));
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), names.len());
+}
+
 #[test]
 fn nothing_is_left_on_disk() {
     let directory = tempfile::tempdir().unwrap();

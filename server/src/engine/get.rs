@@ -22,8 +22,11 @@ use super::{Continuation, EXCHANGE, Engine};
 use crate::DmodexDone;
 use crate::upcall::Upcall;
 
-/// How long a Get waits for a key of a local rank that has committed others: it may commit again.
-const LATE_KEY_WAIT: Duration = Duration::from_secs(2);
+/// How long a Get with `PMIX_IMMEDIATE` waits for the first commit of a local rank.
+const FIRST_COMMIT_WAIT: Duration = Duration::from_secs(2);
+
+/// How long a refresh waits for the host.
+const REFRESH_WAIT: Duration = Duration::from_secs(2);
 
 /// How long a value of another job waits for the data of that job. Some hosts never answer requests for these.
 const JOB_WAIT: Duration = Duration::from_secs(2);
@@ -218,7 +221,7 @@ impl Engine {
         }
         let infos = vec![Info::new(keys::GET_REFRESH_CACHE, Value::Bool(true))];
         // The request has no timeout, and hosts lose requests.
-        let deadline = Some(now + LATE_KEY_WAIT);
+        let deadline = Some(now + REFRESH_WAIT);
         let late = Status::ERR_NOT_FOUND;
         let get =
             WaitingGet { peer, tag, infos, key: None, since: now, refreshes: true, deadline, late, job_deadline: None };
@@ -464,7 +467,9 @@ impl Engine {
             Some(_) if get.key.as_ref().is_some_and(|key| state.remote.get(proc.rank, key.as_bytes()).is_some()) => {
                 NOT_FOUND
             }
-            Some(client) if client.committed || at_once => Outcome::Wait(Some(LATE_KEY_WAIT), Status::ERR_NOT_FOUND),
+            Some(_) if at_once => Outcome::Wait(Some(FIRST_COMMIT_WAIT), Status::ERR_NOT_FOUND),
+            // It may commit again.
+            Some(client) if client.committed => Outcome::Wait(Some(self.config.late_key_wait), Status::ERR_NOT_FOUND),
             Some(_) => Outcome::Wait(None, Status::ERR_NOT_FOUND),
             None if state.has_left(proc.rank) => NOT_FOUND,
             None if state.complete && proc.rank.0 >= state.job.size() => NOT_FOUND,

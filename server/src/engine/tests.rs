@@ -38,7 +38,7 @@ use crate::GroupOperation;
 use crate::access::Access;
 use crate::cleanup::FileState;
 use crate::completion::{AnswerSink, UpcallResult};
-use crate::config::{Config, RendezvousOptions, SlurmFence};
+use crate::config::{Config, LATE_KEY_WAIT, RendezvousOptions, SlurmFence};
 use crate::left_out::left_out;
 use crate::publisher::Publishers;
 use crate::secret::Secret;
@@ -162,6 +162,7 @@ impl Bench {
             trust_claims: true,
             tool_secret: None,
             slurm_fence: SlurmFence::Agreed,
+            late_key_wait: LATE_KEY_WAIT,
             stock_release: None,
         };
         let sink: Weak<dyn AnswerSink> = Weak::<NoSink>::new();

@@ -1,9 +1,10 @@
 //! The connection to the server that the command line means.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
-use nix::unistd::{AccessFlags, access};
 use pmix_client::inspection::{self, elements};
+use pmix_client::rendezvous::Contact;
 use pmix_client::{Client, Environment, tool};
 use pmix_dstore::model::{DataArray, Info, Key, Nspace, Proc, ProcInfo, Query, Rank, Status, Value, keys};
 
@@ -25,9 +26,10 @@ impl Connection {
     pub fn open(server: &Server) -> Result<Connection, String> {
         if let Some(file) = &server.file {
             // Named by the user: a reason why it cannot be read says more than that there is no server.
-            std::fs::metadata(file)
-                .and_then(|_| access(file, AccessFlags::R_OK).map_err(Into::into))
-                .map_err(|error| format!("{}: {error}", file.display()))?;
+            Contact::read(file).map_err(|error| match error.kind() {
+                ErrorKind::InvalidData => format!("{}: no file with a server's address ({error})", file.display()),
+                _ => format!("{}: {error}", file.display()),
+            })?;
         }
         let env =
             Environment::from_process().map_err(|status| format!("the PMIX_ variables of this process: {status}"))?;

@@ -313,6 +313,19 @@ fn a_fence_times_out_and_names_the_missing_ranks() {
 }
 
 #[test]
+fn several_ranks_whose_time_ends_in_one_fence_are_all_answered() {
+    let mut bench = Bench::new(0, 1, 4);
+    for rank in 0..3 {
+        bench.fence(rank, 10, everybody(), vec![Info::new(keys::TIMEOUT, Value::Int(1))]);
+    }
+    bench.pass(Duration::from_secs(2));
+    assert_eq!([0, 1, 2].map(|rank| bench.status(rank, 10)), [Some(Status::ERR_TIMEOUT); 3]);
+    // The server goes on.
+    (0..4).for_each(|rank| bench.fence(rank, 11, everybody(), Vec::new()));
+    assert_eq!([0, 1, 2, 3].map(|rank| bench.status(rank, 11)), [Some(Status::SUCCESS); 4]);
+}
+
+#[test]
 fn the_reply_to_a_fence_is_short() {
     let mut bench = Bench::new(0, 1, 1);
     bench.fence(0, 10, everybody(), Vec::new());

@@ -59,6 +59,39 @@ fn a_get_waits_for_the_commit_of_a_local_rank() {
 }
 
 #[test]
+fn a_get_waits_for_a_late_key_as_long_as_is_set() {
+    let with_wait = |wait: Duration| {
+        let mut bench = Bench::new(0, 2, 2);
+        bench.engine.config.late_key_wait = wait;
+        bench.put(1, 3, "key", 5);
+        bench
+    };
+    let mut bench = with_wait(LATE_KEY_WAIT);
+    bench.get(0, 20, 1, "other", Vec::new());
+    bench.pass(Duration::from_millis(1900));
+    assert_eq!(bench.value(0, 20, "other"), None, "stock servers wait for 2 s");
+
+    let mut bench = with_wait(Duration::ZERO);
+    bench.get(0, 20, 1, "other", Vec::new());
+    bench.pass(Duration::ZERO);
+    assert_eq!(bench.value(0, 20, "other"), Some(Err(Status::ERR_NOT_FOUND)));
+    bench.get(0, 21, 1, "other", vec![Info::new(keys::TIMEOUT, Value::Int(5))]);
+    bench.get(1, 22, 0, "other", vec![Info::new(keys::IMMEDIATE, Value::Bool(true))]);
+    bench.get(1, 23, 0, "other", Vec::new());
+    bench.pass(Duration::from_secs(1));
+    assert_eq!(bench.value(0, 21, "other"), None, "the time that the caller names");
+    assert_eq!((bench.value(1, 22, "other"), bench.value(1, 23, "other")), (None, None), "a first commit is to come");
+    bench.put(1, 3, "other", 6);
+    assert_eq!(bench.value(0, 21, "other"), Some(Ok(6)));
+
+    let mut bench = with_wait(Duration::from_secs(3600));
+    bench.get(0, 20, 1, "other", Vec::new());
+    bench.pass(Duration::from_secs(1800));
+    bench.put(1, 3, "other", 6);
+    assert_eq!(bench.value(0, 20, "other"), Some(Ok(6)));
+}
+
+#[test]
 fn remote_scope_values_of_local_ranks_are_not_waited_for() {
     let mut bench = Bench::new(0, 2, 2);
     bench.get(1, 20, 0, "remote", Vec::new());
