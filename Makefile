@@ -49,7 +49,7 @@ root := $(DESTDIR)$(abspath $(PREFIX))
 .PHONY: build
 build: deps-build
 	$(CARGO) rustc --release -p pmix-ffi --lib --crate-type cdylib
-	$(CARGO) build --release -p pmix-tools
+	$(CARGO) build --release -p pmix-tools -p pmix-pmi
 	ln -sfn libpmix.so $(release)/libpmix.so.2
 
 .PHONY: demo
@@ -174,7 +174,8 @@ generate: deps-build
 fuzz:
 	.ci/fuzz $(or $(FUZZ_SECONDS),60)
 
-# libpmix.so is the name that Slurm's plugin opens and that the linker looks for. lib/prrte is for PRRTE's daemons (ffi/facade.sh); where the
+# libpmix.so is the name that Slurm's plugin opens and that the linker looks for. lib/pmi is apart, so that it takes the place of Slurm's own libpmi
+# only where somebody asks for it. lib/prrte is for PRRTE's daemons (ffi/facade.sh); where the
 # stock library is not there yet, pmixctl says how its link is made later.
 .PHONY: install
 install: build
@@ -188,7 +189,10 @@ install: build
 	install -d $(root)/lib/prrte
 	ffi/facade.sh $(root)/lib/prrte/libpmix.so.2
 	ln -sfn ../libpmix.so.2 $(root)/lib/prrte/libpmix-dstore.so
-	strip --strip-debug $(root)/lib/libpmix.so.2 $(root)/bin/pmixrun $(root)/bin/pmixctl
+	install -d $(root)/lib/pmi
+	install -m 755 $(release)/libpmi.so $(root)/lib/pmi/libpmi.so.0
+	for link in libpmi.so libpmi2.so.0 libpmi2.so; do ln -sfn libpmi.so.0 $(root)/lib/pmi/$$link; done
+	strip --strip-debug $(root)/lib/libpmix.so.2 $(root)/lib/pmi/libpmi.so.0 $(root)/bin/pmixrun $(root)/bin/pmixctl
 	$(root)/bin/pmixctl man $(root)/share/man/man1 >/dev/null
 	install -d $(addprefix $(root)/share/,bash-completion/completions zsh/site-functions fish/vendor_completions.d)
 	for program in pmixctl pmixrun; do \
