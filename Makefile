@@ -59,7 +59,7 @@ export PMIX_BUILT = $(release)
 .PHONY: build
 build: deps-build
 	$(CARGO) rustc --release -p pmix-ffi --lib --crate-type cdylib
-	$(CARGO) build --release -p pmix-tools
+	$(CARGO) build --release -p pmix-tools -p pmix-pmi
 	ln -sfn libpmix.so $(release)/libpmix.so.2
 
 .PHONY: demo
@@ -76,7 +76,7 @@ tested = .ci/tested $(abspath $(target))/left-out env PMIX_TEST_RELEASE=$(abspat
 
 .PHONY: test
 test: deps-test build
-	$(CARGO) build -p pmix-ffi -p pmix-tools
+	$(CARGO) build -p pmix-ffi -p pmix-tools -p pmix-pmi
 	$(call tested,$(CARGO) test --workspace --no-fail-fast)
 
 # Tools of proof: docs/reliability.md tells what they do. Each says what it needs where that is missing.
@@ -102,7 +102,7 @@ miri: deps-build
 
 .PHONY: test-mpirun test-slurm
 test-mpirun test-slurm: deps-test build
-	$(CARGO) build -p pmix-ffi -p pmix-tools
+	$(CARGO) build -p pmix-ffi -p pmix-tools -p pmix-pmi
 	$(call tested,$(CARGO) test -p pmix-tests --test '$(@:test-%=%)*')
 
 .PHONY: test-slurm-fence
@@ -126,7 +126,7 @@ test-openmpi5: deps-test build
 test-in-root: deps-test build
 	tests/openmpi5/root.sh $(or $(ROOT),$(error ROOT names the directory)) $(or $(RELEASE),trixie) \
 	    slurm-wlm munge iproute2 strace procps pkg-config libpmix-dev g++
-	$(CARGO) build -p pmix-ffi -p pmix-tools
+	$(CARGO) build -p pmix-ffi -p pmix-tools -p pmix-pmi
 	$(call tested,$(inside) $(CARGO) test -p pmix-tests --no-fail-fast \
 	    $(foreach test,$(or $(TESTS),slurm slurm_sites slurm_fence),--test $(test)) -- --test-threads=2)
 

@@ -67,12 +67,16 @@ pub fn is_for_ranks(name: &str) -> bool {
     find(name).is_some_and(|(whom, _)| *whom == For::Ranks)
 }
 
-/// Whether a variable belongs to the PMIx server of an outer launcher. A client would use it, so launchers keep it from their ranks. Ranks do
-/// get the variables with which users configure the library.
+/// By these a launcher tells its ranks how to reach it by PMI-1 or PMI-2. A user's own, such as `PMI_DEBUG`, are others.
+const PMI_VARIABLES: [&str; 7] = ["PMI_FD", "PMI_PORT", "PMI_ID", "PMI_RANK", "PMI_SIZE", "PMI_SPAWNED", "PMI_JOBID"];
+
+/// Whether a variable belongs to the PMIx or PMI server of an outer launcher. A client would use it, so launchers keep it from their ranks.
+/// Ranks do get the variables with which users configure the library.
 pub fn is_of_launcher(name: &OsStr) -> bool {
     let is_setting = name.to_str().is_some_and(is_for_ranks);
     let name = name.as_encoded_bytes();
-    name.starts_with(b"PMIX_") && !name.starts_with(b"PMIX_MCA_") && !is_setting
+    let is_pmi = PMI_VARIABLES.iter().any(|variable| name == variable.as_bytes());
+    is_pmi || name.starts_with(b"PMIX_") && !name.starts_with(b"PMIX_MCA_") && !is_setting
 }
 
 /// Whom the setting of this name is for, and its values.

@@ -186,6 +186,48 @@ pub fn program_with(name: &str, headers: Library) -> PathBuf {
     compiled(name, &format!("program-{name}-{kind}"), false, headers, |command| link_to(library, command))
 }
 
+/// The compiled `tests/programs/mpich.c`; none if MPICH's library is not installed.
+pub fn mpich_program() -> Option<PathBuf> {
+    let libraries = stock_variable("libdir");
+    let is_there = libraries.ancestors().any(|directory| directory.join("libmpich.so.12").exists());
+    let link = |command: &mut Command| {
+        command.arg("-l:libmpich.so.12");
+    };
+    is_there.then(|| compiled("mpich", "program-mpich", false, Library::Stock, link))
+}
+
+/// The directory with `libpmi.so.0` and `libpmi2.so.0`, built now.
+pub fn pmi_library() -> PathBuf {
+    once("lib-pmi", |directory| {
+        let mut command = Command::new(env!("CARGO"));
+        command.current_dir(repository()).args(["build", "-p", "pmix-pmi", "--target-dir"]).arg(target());
+        succeed(&mut command);
+        fs::create_dir_all(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+        let file = target().join("debug/libpmi.so");
+        ["libpmi.so.0", "libpmi2.so.0"].iter().for_each(|name| link(&file, &directory.join(name)));
+    })
+}
+
+/// The compiled `tests/programs/NAME.c`, which asks the loader for `soname` as if it were linked to Slurm's library: it is linked to one of
+/// that name with the functions that it declares, each of which fails.
+pub fn pmi_program(name: &str, soname: &str) -> PathBuf {
+    let stub = once(&format!("stub-{soname}"), |stub| {
+        let source = repository().join("tests/programs").join(name).with_extension("c");
+        let text = fs::read_to_string(&source).unwrap_or_else(|error| panic!("{}: {error}", source.display()));
+        let names = text.lines().filter_map(|line| Some(line.strip_prefix("int ")?.split_once('(')?.0));
+        let functions: String =
+            names.filter(|name| *name != "main").map(|name| format!("int {name}(void) {{ return -1; }}\n")).collect();
+        let made = stub.with_extension("c");
+        fs::write(&made, functions).unwrap_or_else(|error| panic!("{}: {error}", made.display()));
+        let mut command = Command::new("cc");
+        command.args(["-shared", "-fPIC"]).arg(format!("-Wl,-soname,{soname}")).arg(&made);
+        succeed(command.arg("-o").arg(stub));
+    });
+    compiled(name, &format!("program-{name}"), false, Library::Stock, |command| {
+        command.arg(stub);
+    })
+}
+
 fn link_to(library: Library, command: &mut Command) {
     command.arg(format!("-L{}", library.directory().display()));
     command.args(["-Wl,--as-needed", "-lpmix", "-lpthread", "-ldl", "-lm"]);

@@ -36,6 +36,8 @@ fn make(target: &str, prefix: &Path, destination: Option<&Path>) -> Output {
 }
 
 fn install(prefix: &Path) {
+    // What is installed beside the library and the programs.
+    pmix_tests::pmi_library();
     let ended = make("install", prefix, None);
     assert!(ended.status.success(), "{ended:?}");
 }
@@ -176,7 +178,7 @@ fn a_program_finds_the_installed_library_by_pkg_config() {
     install(&prefix);
     assert_eq!(names(&prefix.join("include")), names(&repository().join("ffi/include")));
     assert_eq!(names(&prefix.join("bin")), ["pmixbench", "pmixctl", "pmixrun"].map(str::to_owned).into());
-    let files = ["cmake", "libpmix.so", "libpmix.so.2", "pkgconfig", "prrte"].map(str::to_owned);
+    let files = ["cmake", "libpmix.so", "libpmix.so.2", "pkgconfig", "pmi", "prrte"].map(str::to_owned);
     assert_eq!(names(&prefix.join("lib")), files.into());
     assert_eq!(fs::read_link(prefix.join("lib/libpmix.so")).expect("a link"), Path::new("libpmix.so.2"));
 

@@ -10,6 +10,7 @@ mod host;
 mod hosts;
 mod job;
 mod output;
+mod pmi;
 mod published;
 mod ranks;
 mod report;

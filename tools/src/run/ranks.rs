@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use libc::rlim_t;
 use nix::errno::Errno;
-use nix::fcntl::OFlag;
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
 use nix::sys::{prctl, ptrace};
@@ -130,9 +130,12 @@ fn find_program(program: &OsStr, wdir: Option<&Path>) -> Result<PathBuf, String>
     })
 }
 
+/// The variable with the descriptor by which a rank speaks PMI-1.
+const PMI_FD: &str = "PMI_FD";
+
 /// Descriptors that the launcher may need for this many ranks: pipes, connections and what it opens for itself.
 fn descriptors_for(ranks: u32) -> rlim_t {
-    64 + 5 * rlim_t::from(ranks)
+    64 + 6 * rlim_t::from(ranks)
 }
 
 /// Raises the limit of descriptors if it is too low for this many ranks. The ranks are not children of this process, so they keep their
@@ -179,6 +182,18 @@ pub(super) struct Start {
     stops_on_exec: bool,
 }
 
+/// The descriptors that a rank gets.
+pub(super) struct Given {
+    /// Its standard input; without one, that of this process.
+    pub stdin: Option<OwnedFd>,
+    /// Its standard output.
+    pub stdout: OwnedFd,
+    /// Its standard error.
+    pub stderr: OwnedFd,
+    /// Its connection to the launcher's PMI-1 server. It keeps its number, which the rank learns from `PMI_FD`.
+    pub pmi: OwnedFd,
+}
+
 /// A rank's process, which may not run its program yet.
 pub(super) struct Starting {
     pub pid: Pid,
@@ -213,24 +228,19 @@ impl Start {
     }
 
     /// Starts a rank in a process group of its own, with these variables beside those of this process. The rank is killed when the
-    /// calling process ends, which has one thread. Its streams are the three given ones, or this process's standard input; it inherits no
-    /// other descriptor. The program may not run yet: [`Starting::outcome`] tells.
+    /// calling process ends, which has one thread. It inherits the given descriptors and no other. The program may not run yet:
+    /// [`Starting::outcome`] tells.
     ///
     /// # Errors
     /// A message with the reason why there is no process.
-    pub fn begin(
-        &self,
-        env: &[(String, String)],
-        stdin: Option<&OwnedFd>,
-        stdout: &OwnedFd,
-        stderr: &OwnedFd,
-    ) -> Result<Starting, String> {
+    pub fn begin(&self, env: &[(String, String)], given: &Given) -> Result<Starting, String> {
         let is_replaced = |variable: &CString| {
             let bytes = variable.as_bytes();
             env.iter().any(|(name, _)| bytes.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"=")))
         };
-        let own = env.iter().filter_map(|(name, value)| CString::new(format!("{name}={value}")).ok());
-        let own: Vec<CString> = own.collect();
+        let own = env.iter().map(|(name, value)| format!("{name}={value}"));
+        let own = own.chain([format!("{PMI_FD}={}", given.pmi.as_raw_fd())]);
+        let own: Vec<CString> = own.filter_map(|variable| CString::new(variable).ok()).collect();
         let env: Vec<&CStr> =
             self.env.iter().filter(|variable| !is_replaced(variable)).chain(&own).map(|it| &**it).collect();
         let argv: Vec<&CStr> = self.argv.iter().map(|word| &**word).collect();
@@ -246,7 +256,7 @@ impl Start {
                 Ok(Starting { pid: child, failure })
             }
             ForkResult::Child => {
-                let Err(error) = become_rank(parent, stdin, stdout, stderr)
+                let Err(error) = become_rank(parent, given)
                     .and_then(|()| self.wdir.as_deref().map_or(Ok(()), chdir))
                     .and_then(|()| if self.stops_on_exec { ptrace::traceme() } else { Ok(()) })
                     .and_then(|()| execve(&self.path, &argv, &env));
@@ -303,13 +313,14 @@ impl Starting {
 }
 
 /// Gives this new process what a rank has before its program runs.
-fn become_rank(parent: Pid, stdin: Option<&OwnedFd>, stdout: &OwnedFd, stderr: &OwnedFd) -> Result<(), Errno> {
+fn become_rank(parent: Pid, given: &Given) -> Result<(), Errno> {
     setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
-    if let Some(stdin) = stdin {
+    if let Some(stdin) = &given.stdin {
         dup2_stdin(stdin)?;
     }
-    dup2_stdout(stdout)?;
-    dup2_stderr(stderr)?;
+    dup2_stdout(&given.stdout)?;
+    dup2_stderr(&given.stderr)?;
+    fcntl(&given.pmi, FcntlArg::F_SETFD(FdFlag::empty()))?;
     // SAFETY: the default action is no function of ours. Rust programs ignore the signal, and children inherit that.
     unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) }?;
     // SAFETY: as above. The launcher ignores this one, too.
@@ -326,9 +337,15 @@ mod tests {
 
     #[test]
     fn the_librarys_own_variables_are_passed_on() {
-        for name in
-            ["PMIX_RANK", "PMIX_SERVER_URI61", "PMIX_DSTORE_SECRET", "PMIX_DSTORE_SEGMENTS", "PMIX_DSTORE_INODE"]
-        {
+        for name in [
+            "PMIX_RANK",
+            "PMIX_SERVER_URI61",
+            "PMIX_DSTORE_SECRET",
+            "PMIX_DSTORE_SEGMENTS",
+            "PMIX_DSTORE_INODE",
+            "PMI_FD",
+            "PMI_PORT",
+        ] {
             assert!(settings::is_of_launcher(OsStr::new(name)), "{name}");
         }
         for name in [
@@ -338,6 +355,7 @@ mod tests {
             "PMIX_DSTORE_TRACE",
             "PMIX_DSTORE_RECORD",
             "OMPI_MCA_btl",
+            "PMI_DEBUG",
             "PATH",
         ] {
             assert!(!settings::is_of_launcher(OsStr::new(name)), "{name}");

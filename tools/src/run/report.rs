@@ -22,6 +22,8 @@ pub(super) struct Ended {
     pub forked: Duration,
     /// The PMIx libraries that ranks had mapped when they connected, with the number of ranks.
     pub libraries: BTreeMap<String, u32>,
+    /// The number of ranks that have connected by PMI-1.
+    pub pmi_ranks: u32,
 }
 
 /// Prints or writes the report. Returns whether that succeeded.
@@ -59,6 +61,7 @@ fn as_json(args: &Args, stats: &Stats, ended: &Ended) -> String {
         "gets_over_socket": stats.gets,
         "clients_shared_memory": stats.clients_shared,
         "clients_socket_only": stats.clients_socket,
+        "clients_pmi": ended.pmi_ranks,
         "segments": stats.segments,
         "job_segment_bytes": stats.job_segment_bytes,
         "modex_segment_bytes": stats.modex_segment_bytes,
@@ -89,6 +92,9 @@ fn as_text(args: &Args, stats: &Stats, ended: &Ended) -> String {
             stats.segments, stats.job_segment_bytes, stats.modex_segment_bytes
         ),
     ];
+    if ended.pmi_ranks > 0 {
+        lines.push(format!("  clients by PMI-1      {}", ended.pmi_ranks));
+    }
     for (library, ranks) in &ended.libraries {
         lines.push(format!("  PMIx library          {library} ({ranks} ranks)"));
     }

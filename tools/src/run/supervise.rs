@@ -1,5 +1,6 @@
 //! Runs a job: starts its ranks, forwards input and output, and ends the job as a whole.
 
+mod speakers;
 mod tools;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -26,6 +27,7 @@ use super::hang;
 use super::host::{Event, Events};
 use super::job::Job;
 use super::output::{Lines, Sink, Stream};
+use super::pmi::Pmi;
 use super::ranks;
 use super::report::Ended;
 use super::watchdog::{News, Watchdog};
@@ -83,6 +85,7 @@ enum Source {
     Signals,
     Watchdog,
     Events,
+    Pmi,
     Stdin,
     RankStdin,
     Output(usize),
@@ -133,6 +136,10 @@ struct Supervisor<'a> {
     controls: VecDeque<Signalling>,
     /// Where ranks wait for a debugger.
     halts: Halts,
+    /// Serves ranks that speak PMI-1.
+    pmi: Pmi,
+    /// How many have connected so.
+    pmi_ranks: u32,
 }
 
 /// A text to print, and the completion of the call that asked for it.
@@ -186,6 +193,8 @@ pub(super) fn supervise(
         held: Vec::new(),
         controls: VecDeque::new(),
         halts: Halts::new(args.ranks),
+        pmi: Pmi::new(&job.nspace.to_string(), args.ranks)?,
+        pmi_ranks: 0,
     };
     if let Err(message) = supervisor.start(binding) {
         supervisor.watchdog.signal_all(Signal::SIGKILL);
@@ -199,6 +208,7 @@ pub(super) fn supervise(
         runtime: started.elapsed(),
         forked,
         libraries: supervisor.libraries,
+        pmi_ranks: supervisor.pmi_ranks,
     })
 }
 
@@ -244,7 +254,10 @@ impl Supervisor<'_> {
         let stdin = (rank == 0).then(std::io::pipe).transpose().map_err(words)?;
         let stdout = std::io::pipe().map_err(words)?;
         let stderr = std::io::pipe().map_err(words)?;
-        let theirs = stdin.iter().map(|(read, _)| read.as_fd()).chain([stdout.1.as_fd(), stderr.1.as_fd()]);
+        let pmi = self.pmi.add().map_err(words)?;
+        env.extend(Pmi::variables(rank, self.args.ranks));
+        let theirs =
+            stdin.iter().map(|(read, _)| read.as_fd()).chain([stdout.1.as_fd(), stderr.1.as_fd(), pmi.as_fd()]);
         let theirs: Vec<BorrowedFd<'_>> = theirs.collect();
         self.watchdog.start(env, &theirs)?;
         self.rank_stdin = self.rank_stdin.take().or(stdin.map(|(_, write)| write.into()));
@@ -377,6 +390,7 @@ impl Supervisor<'_> {
                 Source::Signals => self.take_signals(),
                 Source::Watchdog => self.take_news(),
                 Source::Events => self.take_events(),
+                Source::Pmi => self.answer_pmi(),
                 Source::Stdin => self.read_stdin(),
                 Source::RankStdin => self.write_stdin(),
                 Source::Output(rank) => self.pass_output(rank, CHUNK),
@@ -392,7 +406,7 @@ impl Supervisor<'_> {
         if self.timeout_at.is_some_and(|at| at <= now) {
             self.timeout_at = None;
             self.write_until = now.checked_add(self.args.grace);
-            let waiting = self.server.waiting();
+            let waiting = self.waiting();
             let seconds = self.args.timeout.unwrap_or_default().as_secs_f64();
             self.fail(
                 EXIT_TIMEOUT,
@@ -412,6 +426,7 @@ impl Supervisor<'_> {
         let mut fds: Vec<(Source, BorrowedFd<'_>, PollFlags)> = vec![
             (Source::Signals, self.signals.as_fd(), PollFlags::POLLIN),
             (Source::Events, self.events.wake.as_fd(), PollFlags::POLLIN),
+            (Source::Pmi, self.pmi.fd(), PollFlags::POLLIN),
         ];
         if !self.is_over {
             fds.push((Source::Watchdog, self.watchdog.fd(), PollFlags::POLLIN));
@@ -490,7 +505,7 @@ impl Supervisor<'_> {
     fn forward(&mut self, signal: Signal) {
         if matches!(signal, Signal::SIGUSR1 | Signal::SIGUSR2) {
             if signal == Signal::SIGUSR1 {
-                self.say_what_waits(&self.server.waiting());
+                self.say_what_waits(&self.waiting());
             }
             return self.watchdog.signal_ranks(signal);
         }
@@ -499,7 +514,7 @@ impl Supervisor<'_> {
             return self.watchdog.signal_all(Signal::SIGKILL);
         }
         self.say(&format!("{signal}: ending the job"));
-        let waiting = self.failure.is_none().then(|| self.server.waiting());
+        let waiting = self.failure.is_none().then(|| self.waiting());
         let (exit, status) = (128 + signal as i32, Status::ERR_JOB_KILLED_BY_CMD);
         self.failure.get_or_insert(Failure { exit, status });
         self.write_until = Instant::now().checked_add(self.args.grace);
@@ -514,37 +529,39 @@ impl Supervisor<'_> {
 
     fn take_events(&mut self) {
         let events: Vec<Event> = self.events.take().collect();
-        for event in events {
-            match event {
-                Event::Connected(rank) => {
-                    let Some(state) = self.ranks.get_mut(rank as usize) else { continue };
-                    (state.connected, state.finalized) = (true, false);
-                    if self.args.report.is_some()
-                        && let Some(library) = pmix_library(state.pid)
-                    {
-                        *self.libraries.entry(library).or_default() += 1;
-                    }
+        events.into_iter().for_each(|event| self.take_event(event));
+    }
+
+    fn take_event(&mut self, event: Event) {
+        match event {
+            Event::Connected(rank) => {
+                let Some(state) = self.ranks.get_mut(rank as usize) else { return };
+                (state.connected, state.finalized) = (true, false);
+                if self.args.report.is_some()
+                    && let Some(library) = pmix_library(state.pid)
+                {
+                    *self.libraries.entry(library).or_default() += 1;
                 }
-                Event::Finalized(rank) => {
-                    if let Some(state) = self.ranks.get_mut(rank as usize) {
-                        state.finalized = true;
-                    }
+            }
+            Event::Finalized(rank) => {
+                if let Some(state) = self.ranks.get_mut(rank as usize) {
+                    state.finalized = true;
                 }
-                Event::Halted(rank, breakpoint) => self.halted(rank as usize, &breakpoint),
-                Event::Released { ranks, is_ours } => self.released(&ranks, is_ours),
-                Event::Control { control, by, done } => self.control(&control, &by, done),
-                Event::Query(queries, done) => done.complete(self.table().answer(&queries)),
-                Event::Print(texts, done) => self.held.push((texts, done)),
-                Event::Abort { rank, by, status, message } => {
-                    let said = message.map_or(String::new(), |text| format!(": {}", text.to_string_lossy()));
-                    // An aborted job must not exit with a status that a shell reads as success.
-                    let status = if status & 0xff == 0 { 1 } else { status & 0xff };
-                    let rank = rank.map(|rank| rank as usize);
-                    let who = rank.map_or_else(|| format!("tool {}", by.nspace), |rank| self.name(rank));
-                    let what = format!("{who} called abort with status {status}{said}");
-                    let until = Instant::now() + ABORT_DELAY;
-                    self.abort.get_or_insert(PendingAbort { until, rank, status, what });
-                }
+            }
+            Event::Halted(rank, breakpoint) => self.halted(rank as usize, &breakpoint),
+            Event::Released { ranks, is_ours } => self.released(&ranks, is_ours),
+            Event::Control { control, by, done } => self.control(&control, &by, done),
+            Event::Query(queries, done) => done.complete(self.table().answer(&queries)),
+            Event::Print(texts, done) => self.held.push((texts, done)),
+            Event::Abort { rank, by, status, message } => {
+                let said = message.map_or(String::new(), |text| format!(": {}", text.to_string_lossy()));
+                // An aborted job must not exit with a status that a shell reads as success.
+                let status = if status & 0xff == 0 { 1 } else { status & 0xff };
+                let rank = rank.map(|rank| rank as usize);
+                let who = rank.map_or_else(|| format!("tool {}", by.nspace), |rank| self.name(rank));
+                let what = format!("{who} called abort with status {status}{said}");
+                let until = Instant::now() + ABORT_DELAY;
+                self.abort.get_or_insert(PendingAbort { until, rank, status, what });
             }
         }
     }
@@ -568,6 +585,7 @@ impl Supervisor<'_> {
         self.pass_output(index, PIPE_LEN_MAX);
         // An event of its finalize may have arrived since events were last taken.
         self.take_events();
+        self.take_rest(index as u32);
         let killed = status.signal();
         if self.abort.as_ref().is_some_and(|abort| killed.is_none() || abort.rank == Some(index)) {
             self.finish_abort();
@@ -597,6 +615,7 @@ impl Supervisor<'_> {
         self.report_halts();
         // This completes operations that wait for the rank.
         self.server.deregister_client(&Proc::new(self.nspace.clone(), Rank(index as u32)), None);
+        self.pmi_rank_ended(index as u32);
     }
 
     /// Makes a pending abort the job's failure, if there is none yet.

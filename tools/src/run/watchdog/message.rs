@@ -39,8 +39,8 @@ pub(super) enum Reply {
 const REQUEST_LEN_MAX: usize = 200_000;
 /// Maximum length of a reply in bytes.
 const REPLY_LEN_MAX: usize = 4096;
-/// Streams of a rank.
-const STREAMS_MAX: usize = 3;
+/// Descriptors of a rank: its streams, and its connection for PMI-1.
+const STREAMS_MAX: usize = 4;
 
 impl Request {
     fn encode(&self) -> Vec<u8> {

@@ -98,8 +98,8 @@ impl Watchdog {
         self.send(&Request::TimerSlack(slack), &[])
     }
 
-    /// Requests the start of a rank with these variables and streams: standard input if it has one, standard output,
-    /// standard error. Call [`Watchdog::started`] once for each request, and often enough that neither side's socket
+    /// Requests the start of a rank with these variables and descriptors: standard input if it has one, standard output,
+    /// standard error, its connection for PMI-1. Call [`Watchdog::started`] once for each request, and often enough that neither side's socket
     /// buffer fills.
     ///
     /// # Errors

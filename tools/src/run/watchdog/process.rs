@@ -14,7 +14,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{Pid, dup2_stderr, dup2_stdin, dup2_stdout, setpgid};
 use pmix_server::leftovers::launchers;
 
-use super::super::ranks::{Program, Start, Starting};
+use super::super::ranks::{Given, Program, Start, Starting};
 use super::News;
 use super::family::Family;
 use super::message::{Reply, Request, receive_request, send_reply};
@@ -164,10 +164,10 @@ impl Process<'_> {
 
     /// Starts a rank without waiting for its program: meanwhile the next one is started.
     fn start(&mut self, env: &[(String, String)], mut streams: Vec<OwnedFd>) -> Result<Starting, String> {
-        let (Some(stderr), Some(stdout)) = (streams.pop(), streams.pop()) else {
+        let (Some(pmi), Some(stderr), Some(stdout)) = (streams.pop(), streams.pop(), streams.pop()) else {
             return Err(format!("no descriptors for a rank's output: {}", Errno::EMFILE.desc()));
         };
-        let starting = self.start.begin(env, streams.pop().as_ref(), &stdout, &stderr)?;
+        let starting = self.start.begin(env, &Given { stdin: streams.pop(), stdout, stderr, pmi })?;
         self.family.add(starting.pid);
         Ok(starting)
     }
