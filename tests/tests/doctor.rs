@@ -104,6 +104,14 @@ fn ranks_whose_shared_memory_is_switched_off_are_named() {
 }
 
 #[test]
+fn the_stock_librarys_choice_of_a_store_is_named() {
+    let hash = "test $PMIX_RANK = 0 || export PMIX_MCA_gds=hash;";
+    let ended = said(Library::ours(), &fences(hash), &until("PMIX_MCA_gds"));
+    assert_says(&ended, 1, Some("stock-store"), "rank 1 (process ");
+    assert!(!ended.stdout.contains("no-segments"), "the rank reads shared memory all the same: {ended}");
+}
+
+#[test]
 fn a_server_that_is_not_there_is_named() {
     let traces = Traces::begin();
     let pmixctl = pmixrun().with_file_name("pmixctl");

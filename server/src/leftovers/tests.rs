@@ -150,15 +150,24 @@ fn nothing_of_another_user_is_touched() {
     }
     let top = tempfile::tempdir().unwrap();
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let names = [left(top.path(), 1), left(top.path(), 2), "pmixrun.0123456789abcdef".into(), "pmix.here.tool".into()];
+    let names = [
+        left(top.path(), 1),
+        left(top.path(), 2),
+        "pmixrun.0123456789abcdef".into(),
+        "pmix.here.tool".into(),
+        // Written by half, long ago.
+        ".pmix.here.tool.0123456789abcdef".into(),
+    ];
     let path = |number: usize| top.path().join(&names[number]);
     fs::create_dir(path(2)).unwrap();
     fs::write(path(3), contact(closed, ended())).unwrap();
-    for theirs in [path(0), path(0).join("s"), path(2), path(3)] {
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(7200);
+    File::create(path(4)).unwrap().set_modified(old).unwrap();
+    for theirs in [path(0), path(0).join("s"), path(2), path(3), path(4)] {
         chown(theirs, Some(60_003), None).unwrap();
     }
     // A server of root's gives the outer directory to the job's user.
     chown(path(1), Some(60_003), None).unwrap();
     assert_eq!(outcomes(&look(top.path(), true)), [(names[1].clone(), Kind::Namespace, Outcome::Removed)]);
-    assert!(path(0).join("s/page-0").exists() && path(2).exists() && path(3).exists());
+    assert!(path(0).join("s/page-0").exists() && path(2).exists() && path(3).exists() && path(4).exists());
 }

@@ -202,11 +202,27 @@ fn of_ranks(job: &str, ranks: &[Rank]) -> Vec<Finding> {
         "two libpmix are loaded, this one and the stock one",
         "A library or plugin of the program has a path to the stock one of its own; the one that is asked last knows nothing.",
     );
+    of_shared_memory(&mut say);
+    findings.extend(of_directories(job, ranks));
+    findings
+}
+
+/// Adds a finding about the ranks of which something is true: code, what is true, in words, what to do.
+type Say<'a> = dyn FnMut(&'static str, &dyn Fn(&Rank, &Process) -> bool, &str, &'static str) + 'a;
+
+/// Why ranks have their values over the socket, or could be thought to.
+fn of_shared_memory(say: &mut Say<'_>) {
     say(
         "switched-off",
         &|_, process| process.is_switched_off,
         "PMIX_DSTORE_SHM=0 is set, so values come over the socket",
         "Unset the variable.",
+    );
+    say(
+        "stock-store",
+        &|rank, process| rank.has_ours && process.directory.is_some() && process.has_stock_store,
+        "PMIX_MCA_gds is set, which chooses a store of the stock library and has no effect here",
+        "Under this server PMIX_DSTORE_SHM alone decides whether values are in shared memory; unset PMIX_MCA_gds unless other jobs need it.",
     );
     say(
         "no-segments",
@@ -216,8 +232,6 @@ fn of_ranks(job: &str, ranks: &[Rank]) -> Vec<Finding> {
         "no segment of the job is mapped, so values come over the socket",
         "The rank's standard error says why; pmixctl inspect DIRECTORY shows whether the segments are whole.",
     );
-    findings.extend(of_directories(job, ranks));
-    findings
 }
 
 /// What waits for longer than a moment, and what was waited for in vain.

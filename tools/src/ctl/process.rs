@@ -28,6 +28,8 @@ pub struct Process {
     pub directory: Option<PathBuf>,
     /// `PMIX_DSTORE_SHM=0` in its environment.
     pub is_switched_off: bool,
+    /// `PMIX_MCA_gds` in its environment, which has no effect under a server of ours.
+    pub has_stock_store: bool,
 }
 
 impl Process {
@@ -55,6 +57,7 @@ impl Process {
                 .any(|line| line.strip_prefix("State:").is_some_and(|word| word.trim().starts_with('T'))),
             libraries,
             has_segments: mapped(&maps).any(is_segment),
+            has_stock_store: variable(pid, "PMIX_MCA_gds").is_some(),
             is_switched_off: variable(pid, "PMIX_DSTORE_SHM").is_some_and(|value| value == "0"),
             directory,
         }

@@ -8,6 +8,7 @@ use clap::error::ErrorKind;
 use clap::{ArgAction, CommandFactory, Parser, ValueEnum};
 
 use super::hosts;
+use super::placement::{BindTo, MapBy, bind_to, map_by};
 use super::spelling::spelled_out;
 
 const AFTER_HELP: &str = "\
@@ -27,18 +28,25 @@ Options with one dash that people know from mpirun and mpiexec, such as -np or -
 #[derive(Parser, Debug)]
 #[command(name = "pmixrun", version, after_help = AFTER_HELP, max_term_width = 120, override_usage = "pmixrun -n N [OPTIONS] PROGRAM [ARGS...]")]
 pub struct Options {
-    /// Number of ranks; without it, the slots of --host
+    /// Number of ranks; without it, the slots of --host or --hostfile, or N of --map-by ppr:N:node
     #[arg(short = 'n', long = "np", alias = "n", short_alias = 'c', value_name = "N", value_parser = count)]
     ranks: Option<u32>,
     /// Where ranks run: this node alone, by its name or as localhost, with so many slots
     #[arg(short = 'H', long, aliases = ["hosts"], value_name = "HOST[:SLOTS],...", value_delimiter = ',')]
     host: Vec<String>,
-    /// Allow more ranks than slots of --host
+    /// The same from a file with lines HOST, HOST slots=N or HOST:N
+    #[arg(short = 'f', long, aliases = ["machinefile", "default-hostfile"], value_name = "FILE", conflicts_with = "host")]
+    hostfile: Option<PathBuf>,
+    /// Allow more ranks than slots
     #[arg(long)]
     oversubscribe: bool,
     /// Bind each rank to a core of its own, round-robin (core), or not (none)
-    #[arg(long, value_enum, default_value_t = BindTo::None, value_name = "WHAT", hide_possible_values = true)]
-    bind_to: BindTo,
+    #[arg(long, value_name = "WHAT", value_parser = bind_to)]
+    bind_to: Option<BindTo>,
+    /// How ranks are placed: in their order (slot, node), one on each core, bound to it unless --bind-to says otherwise (core), so many on
+    /// the node (ppr:N:node)
+    #[arg(long, value_name = "WHAT", value_parser = map_by)]
+    map_by: Option<MapBy>,
     /// Set a variable for the ranks; with the name alone, pass on the value that it has here
     #[arg(short = 'x', value_name = "NAME[=VALUE]", action = ArgAction::Append)]
     variables: Vec<OsString>,
@@ -102,17 +110,6 @@ pub struct Options {
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM [ARGS]")]
     words: Vec<OsString>,
-}
-
-/// The binding of ranks to processors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum BindTo {
-    /// Not bound.
-    #[value(help = "not bound")]
-    None,
-    /// Each rank to its own core.
-    #[value(help = "each rank to its own core")]
-    Core,
 }
 
 /// How output is marked.
@@ -217,13 +214,9 @@ impl Options {
         if self.words.windows(2).any(is_next) && !self.is_ended_by_dashes {
             return Err("a colon separates programs for mpirun, and pmixrun starts one program; -- before the program lets it have the word".into());
         }
-        let slots = hosts::slots(&self.host)?;
-        let ranks = self.ranks.or(slots).ok_or("the number of ranks is missing: pmixrun -n N PROGRAM")?;
-        if let Some(slots) = slots.filter(|slots| *slots < ranks && !self.oversubscribe) {
-            return Err(format!(
-                "-n {ranks}: too many ranks for the slots of --host ({slots}); --oversubscribe allows them"
-            ));
-        }
+        let ranks = self.count_of_ranks()?;
+        // As mpirun binds where ranks are mapped.
+        let by_map = self.map_by.filter(|map| map.by_core).map_or(BindTo::None, |_| BindTo::Core);
         let (variables, warnings) = (self.variables()?, self.missing());
         let tmpdir = || std::env::var_os("TMPDIR").filter(|dir| !dir.is_empty()).unwrap_or_else(|| "/tmp".into());
         let report = if self.json {
@@ -234,7 +227,7 @@ impl Options {
         let mut words = self.words.into_iter();
         Ok(Args {
             ranks,
-            bind_to: self.bind_to,
+            bind_to: self.bind_to.unwrap_or(by_map),
             tag_output: self.tag_output || self.output.is_some(),
             timeout: self.timeout,
             grace: self.grace,
@@ -255,6 +248,28 @@ impl Options {
             program: words.next().unwrap_or_default(),
             args: words.collect(),
         })
+    }
+
+    /// The number of ranks, which the slots limit.
+    fn count_of_ranks(&self) -> Result<u32, String> {
+        let map = self.map_by.unwrap_or_default();
+        let (listed, option) = match &self.hostfile {
+            Some(file) => (Some(hosts::slots_of_file(file)?), "--hostfile"),
+            None => (hosts::slots(&self.host)?, "--host"),
+        };
+        let (slots, option) = match map.per_node.filter(|count| listed.is_none_or(|listed| *count <= listed)) {
+            Some(count) => (Some(count), "--map-by"),
+            None => (listed, option),
+        };
+        let ranks = self.ranks.or(map.per_node).or(slots);
+        let ranks = ranks.ok_or("the number of ranks is missing: pmixrun -n N PROGRAM")?;
+        match slots.filter(|slots| *slots < ranks && !self.oversubscribe && !map.oversubscribes) {
+            Some(slots) => Err(format!(
+                "-n {ranks}: too many ranks for the slots of {option} ({slots}); --oversubscribe allows them"
+            )),
+            None if ranks > RANKS_MAX => Err(format!("{option}: the number of ranks goes from 1 to {RANKS_MAX}")),
+            None => Ok(ranks),
+        }
     }
 
     /// Variables that are to be passed on and do not exist. mpirun goes on without them, too.
@@ -374,6 +389,16 @@ mod tests {
         let set = [("A", "1=2"), ("B", "2"), ("C", "-"), ("OMPI_MCA_btl", "tcp")];
         assert_eq!(args.variables, set.map(|(name, value)| (name.into(), value.into())));
         assert_eq!(args.library, Library::System);
+        for (line, bind_to) in [
+            ("-map-by core", BindTo::Core),
+            ("--map-by slot", BindTo::None),
+            ("--map-by core --bind-to none", BindTo::None),
+            ("--map-by node -bind-to core", BindTo::Core),
+        ] {
+            assert_eq!(run(&format!("-n 1 {line} p")).bind_to, bind_to, "{line}");
+        }
+        assert_eq!(run("--map-by ppr:3:node p").ranks, 3);
+        assert_eq!(run("-n 5 --map-by ppr:3:node:oversubscribe p").ranks, 5);
         let args = run("-n 1 -x PATH -x PMIX_TEST_NO_SUCH p");
         assert_eq!((args.variables, args.warnings.len()), (vec![], 1));
     }
@@ -410,9 +435,15 @@ mod tests {
             ("-n 99999999 prog", "from 1 to 65536"),
             ("prog", "missing"),
             ("-n 2", "PROGRAM"),
-            ("-n 2 --bind-to socket prog", "none, core"),
+            ("-n 2 --bind-to socket prog", "type core"),
+            ("-n 2 -map-by socket prog", "not placed by socket"),
+            ("-n 3 --map-by ppr:2:node prog", "slots of --map-by (2)"),
+            ("--host localhost --map-by ppr:2:node prog", "slots of --host (1)"),
+            ("--host elsewhere.invalid:2 --map-by ppr:2:node prog", "elsewhere.invalid is not this node"),
+            ("-hostfile /no/such prog", "/no/such"),
+            ("-hostfile /dev/null prog", "no host"),
+            ("-n 2 -hostfile /dev/null --host localhost prog", "cannot be used with"),
             ("-n 2 --nonsense prog", "--nonsense"),
-            ("-hostfile hosts -n 2 prog", "--hostfile"),
             ("-npernode 2 prog", "--npernode"),
             ("-n 2 -loud prog", "--loud"),
             ("-n 2 -y prog", "'-y'"),

@@ -7,7 +7,7 @@ use nix::unistd::{Pid, getpid};
 use pmix_dstore::model::Status;
 use pmix_hwloc::{Kind, Machine, bind, processors_of};
 
-use super::args::BindTo;
+use super::placement::BindTo;
 
 /// The levels of a locality string, with their names in it.
 const LEVELS: [(Kind, &str); 7] = [

@@ -59,7 +59,10 @@ fn create(path: &Path) -> io::Result<()> {
 }
 
 fn refusal(path: &Path, error: &io::Error) -> String {
-    format!("cannot make the job's directory {}: {error}; TMPDIR or --tmpdir names another place", path.display())
+    format!(
+        "cannot make the job's directory {}: {error}; set TMPDIR or --tmpdir to a directory that this user may write to",
+        path.display()
+    )
 }
 
 impl Directories {

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Value, keys};
 
-use super::args::{Args, BindTo};
+use super::args::Args;
 use super::binding::Binding;
 use super::directories::Directories;
+use super::placement::BindTo;
 
 /// A job on one node with one application.
 pub(super) struct Job {

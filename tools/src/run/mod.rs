@@ -10,6 +10,7 @@ mod host;
 mod hosts;
 mod job;
 mod output;
+mod placement;
 mod pmi;
 mod published;
 mod ranks;

@@ -108,6 +108,9 @@ fn search_path(library: &Library, variables: &[(OsString, OsString)]) -> Result<
 /// A message for the user.
 fn find_program(program: &OsStr, wdir: Option<&Path>) -> Result<PathBuf, String> {
     let shown = program.to_string_lossy();
+    if program.is_empty() {
+        return Err("the program's name is empty: a variable on the command line has no value?".to_owned());
+    }
     if program.as_encoded_bytes().contains(&b'/') {
         let path = wdir.map_or_else(|| PathBuf::from(program), |directory| directory.join(program));
         let meta = path.metadata().map_err(|error| format!("{shown}: {error}"))?;
@@ -156,7 +159,10 @@ pub(super) fn hint_on_descriptors(error: &std::io::Error, ranks: u32) -> String 
     }
     let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(_, hard)| hard);
     let ranks_text = if ranks == 1 { "a rank".to_owned() } else { format!("{ranks} ranks") };
-    format!("; {ranks_text} may need {} descriptors, and the limit is {limit}: ulimit -Hn", descriptors_for(ranks))
+    format!(
+        "; {ranks_text} may need {} descriptors, and the limit of open files (ulimit -Hn) is {limit}: raise it, or start fewer ranks",
+        descriptors_for(ranks)
+    )
 }
 
 /// Lets a write beyond the limit of a file's size fail instead of ending this process. Ranks have the default again.

@@ -4,7 +4,7 @@
 //! whichever way. Servers of releases without the lock are told by their socket, which takes connections while they live.
 
 use std::ffi::OsStr;
-use std::fs::{self, File, TryLockError};
+use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -16,7 +16,7 @@ use nix::fcntl::{AtFlags, OFlag, openat};
 use nix::sys::stat::{Mode, fstat, fstatat};
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 
-use super::publisher::{INNER_NAME, OUTER_PREFIX, SOCKET_NAME};
+use super::outer::{INNER_NAME, OUTER_PREFIX, SOCKET_NAME, lock};
 use crate::file_ban;
 use crate::rank_file;
 use crate::segment::directory::files::FileId;
@@ -123,18 +123,6 @@ impl Abandoned {
         }
         Ok(unlinkat(parent, name, UnlinkatFlags::RemoveDir)?)
     }
-}
-
-/// Takes the lock of a directory that a server has; `None` if another process has it, or has removed the directory.
-pub(super) fn lock(directory: OwnedFd) -> io::Result<Option<OwnedFd>> {
-    let file = File::from(directory);
-    match file.try_lock() {
-        Err(TryLockError::WouldBlock) => return Ok(None),
-        Err(TryLockError::Error(error)) => return Err(error),
-        Ok(()) => {}
-    }
-    // Who holds the lock may have removed the directory before.
-    Ok((fstat(&file)?.st_nlink > 0).then(|| OwnedFd::from(file)))
 }
 
 fn open_in(parent: BorrowedFd<'_>, name: &OsStr) -> nix::Result<OwnedFd> {

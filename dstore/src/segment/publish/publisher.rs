@@ -19,7 +19,7 @@ use nix::sys::statvfs::fstatvfs;
 use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, geteuid, unlinkat};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::abandoned::lock;
+use super::outer::{INNER_NAME, OUTER_PREFIX, lock};
 use super::page_writer::PageWriter;
 use crate::file_ban;
 use crate::gather::Slices;
@@ -146,12 +146,6 @@ struct Published {
     name: String,
     id: FileId,
 }
-
-/// What the names of outer directories begin with.
-pub(super) const OUTER_PREFIX: &str = "pmix-dstore-";
-pub(super) const INNER_NAME: &str = "s";
-/// The server's socket in the inner directory.
-pub const SOCKET_NAME: &str = "sock";
 
 /// How often another name is tried for a directory that another process took for one without a server.
 const ATTEMPTS: u32 = 8;
