@@ -139,6 +139,10 @@ fn line_as_documented(line: &str) -> String {
             words[at - 1] = if is_part { "0.2" } else { "4.0" }.into();
             words[at] = format!("{}{rest}", if is_part { "ms" } else { "s" });
         }
+        // What `top` says of a wait, in whole seconds.
+        if at > 0 && words[at] == "s" && words[at - 1].bytes().all(|byte| byte.is_ascii_digit()) {
+            words[at - 1] = "4".into();
+        }
         if at > 0 && words[at - 1] == "\"memory_kib\":" {
             words[at] = "1700,".into();
         }

@@ -28,7 +28,6 @@ pub fn completions(shell: Shell, program: Program) -> String {
 /// The file that cannot be written, and why.
 pub fn write(directory: &Path) -> Result<String, String> {
     let mut names = String::new();
-    write_page(directory, Options::command(), "pmixrun", &mut names)?;
     for (mut command, name) in [(Arguments::command(), "pmixctl"), (bench::Arguments::command(), "pmixbench")] {
         command.build();
         write_page(directory, command.clone(), name, &mut names)?;
@@ -36,6 +35,7 @@ pub fn write(directory: &Path) -> Result<String, String> {
             write_page(directory, sub.clone(), &format!("{name}-{}", sub.get_name()), &mut names)?;
         }
     }
+    write_page(directory, Options::command(), "pmixrun", &mut names)?;
     Ok(names)
 }
 

@@ -8,7 +8,7 @@ use clap::error::ErrorKind;
 use clap::{ArgAction, CommandFactory, Parser, ValueEnum};
 
 use super::hosts;
-use super::placement::{BindTo, MapBy, bind_to, map_by};
+use super::placement::{BIND_TO, BindTo, MAP_BY, MapBy};
 use super::spelling::spelled_out;
 
 const AFTER_HELP: &str = "\
@@ -41,11 +41,11 @@ pub struct Options {
     #[arg(long)]
     oversubscribe: bool,
     /// Bind each rank to a core of its own, round-robin (core), or not (none)
-    #[arg(long, value_name = "WHAT", value_parser = bind_to)]
+    #[arg(long, value_name = "WHAT", value_parser = BIND_TO)]
     bind_to: Option<BindTo>,
     /// How ranks are placed: in their order (slot, node), one on each core, bound to it unless --bind-to says otherwise (core), so many on
     /// the node (ppr:N:node)
-    #[arg(long, value_name = "WHAT", value_parser = map_by)]
+    #[arg(long, value_name = "WHAT", value_parser = MAP_BY)]
     map_by: Option<MapBy>,
     /// Set a variable for the ranks; with the name alone, pass on the value that it has here
     #[arg(short = 'x', value_name = "NAME[=VALUE]", action = ArgAction::Append)]

@@ -1,6 +1,35 @@
 //! `--map-by` and `--bind-to` in the words of Open MPI and MPICH. On one node `pmixrun` binds each rank to a core of its own, in the order of
 //! ranks, or leaves ranks to the kernel; what asks for anything else is refused by its name.
 
+use std::ffi::OsStr;
+
+use clap::builder::{PossibleValue, TypedValueParser};
+use clap::{Arg, Command, Error};
+
+/// Reads the words of an option, of which help and completions name the common ones.
+#[derive(Clone)]
+pub(super) struct Words<T> {
+    read: fn(&str) -> Result<T, String>,
+    common: &'static [&'static str],
+}
+
+/// The words of `--bind-to`.
+pub(super) const BIND_TO: Words<BindTo> = Words { read: bind_to, common: &["core", "none"] };
+/// The words of `--map-by`.
+pub(super) const MAP_BY: Words<MapBy> = Words { read: map_by, common: &["slot", "node", "core", "ppr:1:node"] };
+
+impl<T: Clone + Send + Sync + 'static> TypedValueParser for Words<T> {
+    type Value = T;
+
+    fn parse_ref(&self, command: &Command, argument: Option<&Arg>, value: &OsStr) -> Result<T, Error> {
+        self.read.parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(self.common.iter().copied().map(PossibleValue::new)))
+    }
+}
+
 /// What a word of `--bind-to` asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BindTo {
@@ -22,7 +51,7 @@ pub struct MapBy {
 }
 
 /// Reads the word of `--bind-to`.
-pub(super) fn bind_to(text: &str) -> Result<BindTo, String> {
+fn bind_to(text: &str) -> Result<BindTo, String> {
     let (what, modifiers) = text.split_once(':').unwrap_or((text, ""));
     for modifier in modifiers.split(',').filter(|modifier| !modifier.is_empty()) {
         // Ranks beyond the number of cores share them, and a node without hwloc's cores is an error.
@@ -39,7 +68,7 @@ pub(super) fn bind_to(text: &str) -> Result<BindTo, String> {
 }
 
 /// Reads the word of `--map-by`.
-pub(super) fn map_by(text: &str) -> Result<MapBy, String> {
+fn map_by(text: &str) -> Result<MapBy, String> {
     const NEXT: &str = "pmixrun takes slot, node, core and ppr:N:node, and mpirun and prterun the others";
     let (mut map, mut modifiers) = (MapBy::default(), text.split(':'));
     let what = modifiers.next().unwrap_or_default();
