@@ -3,7 +3,7 @@
 //! * [`run`]: `pmixrun` starts the ranks of a job on one node and hosts their server, for use without a resource manager.
 //! * [`ctl`]: `pmixctl` asks servers and shows their jobs, prints segments and directories of a namespace; and makes and checks the link
 //!   to the stock library that PRRTE's daemons need ([`prrte`]).
-//! * [`bench`]: `pmixbench` measures a PMIx library, this one or another, from the ranks of a job, and draws the figures.
+//! * [`mod@bench`]: `pmixbench` measures a PMIx library, this one or another, from the ranks of a job, and draws the figures.
 
 pub mod bench;
 pub mod ctl;
