@@ -3,13 +3,15 @@
 use std::collections::HashSet;
 use std::fs;
 use std::io;
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
+use nix::ifaddrs::getifaddrs;
 use nix::sys::signal::kill;
+use nix::sys::socket::SockaddrStorage;
 use nix::unistd::Pid;
 
 use crate::rendezvous::{Contact, ContactFile, Unusable};
@@ -152,12 +154,23 @@ pub fn ended(path: &Path, trusted: &Trusted) -> Option<Unusable> {
     let silent = if address.ip().is_loopback() {
         not_listening(&Contact { pid: None, ..contact }, trusted, &mut SocketTable::open())
     } else {
-        // An address of this node, at which a server listens for other hosts.
+        // At an address of this node a server listens for other hosts. One that is another's by now tells nothing of it.
+        if !is_of_this_node(address.ip()) {
+            return None;
+        }
         let refused = TcpStream::connect_timeout(&address, CONNECT_TIME);
         let is_refused = refused.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
         is_refused.then_some(Unusable::NobodyListens(address))
     };
     silent.map(|silent| pid.map_or(silent, Unusable::Ended))
+}
+
+fn is_of_this_node(address: IpAddr) -> bool {
+    let is_same = |found: SockaddrStorage| match address {
+        IpAddr::V4(address) => found.as_sockaddr_in().is_some_and(|found| found.ip() == address),
+        IpAddr::V6(address) => found.as_sockaddr_in6().is_some_and(|found| found.ip() == address),
+    };
+    getifaddrs().is_ok_and(|mut all| all.any(|interface| interface.address.is_some_and(is_same)))
 }
 
 /// Why a server does not listen at its address, as far as this kernel tells.

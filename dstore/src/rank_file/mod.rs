@@ -137,9 +137,15 @@ fn names_in(directory: BorrowedFd<'_>) -> Result<(Vec<(Kind, u32)>, bool), Errno
 /// are removed: whatever a link leads to stays.
 pub fn remove_files(directory: BorrowedFd<'_>) {
     file_ban::check();
-    let Ok((names, _)) = names_in(directory) else { return };
-    for (kind, rank) in names {
-        // A failure is ignored: a directory of that name stays, and with it the directory around it.
-        let _ = unlinkat(directory, OsStr::from_bytes(kind.name(rank).as_bytes()), UnlinkatFlags::NoRemoveDir);
+    loop {
+        let Ok((names, has_more)) = names_in(directory) else { return };
+        let remove = |(kind, rank): &(Kind, u32)| {
+            let name = kind.name(*rank);
+            unlinkat(directory, OsStr::from_bytes(name.as_bytes()), UnlinkatFlags::NoRemoveDir).is_ok()
+        };
+        // What stays is a directory of that name, and with it the directory around it.
+        if names.iter().filter(|name| remove(name)).count() == 0 || !has_more {
+            return;
+        }
     }
 }

@@ -203,7 +203,8 @@ pub unsafe extern "C" fn PMI_Abort(status: c_int, message: *const c_char) -> c_i
         let message = unsafe { text(message) }.ok();
         match current() {
             Ok(job) => job.abort(status, message),
-            Err(_) => job::leave(status),
+            // Nobody is told of it, so that the status must tell.
+            Err(_) => job::leave(if status & 0xff == 0 { 1 } else { status }),
         }
     })
 }

@@ -1,10 +1,10 @@
 //! Contact files of servers that have ended: this library's, and stock ones, which have the same names.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::unistd::geteuid;
@@ -56,7 +56,24 @@ pub(super) fn ended(path: &Path, trusted: &Trusted) -> io::Result<Option<String>
     if is_unfinished {
         return Ok(is_old(&status).then(|| "it was not written to its end, more than an hour ago".to_owned()));
     }
-    Ok(tool::ended(path, trusted).map(|why| why.to_string()))
+    // A proof names no process: it goes with the contact file beside it, or when it has long been alone.
+    let Some(beside) = beside(path) else { return Ok(tool::ended(path, trusted).map(|why| why.to_string())) };
+    if beside.symlink_metadata().is_ok() {
+        return Ok(tool::ended(&beside, trusted).map(|why| why.to_string()));
+    }
+    Ok(is_old(&status).then(|| "the contact file beside it is gone".to_owned()))
+}
+
+/// The contact file beside a proof.
+fn beside(proof: &Path) -> Option<PathBuf> {
+    let name = proof.file_name()?.to_str()?.strip_prefix('.')?.strip_suffix(".proof")?;
+    Some(proof.with_file_name(name))
+}
+
+/// The proof beside a contact file; `None` if the name is that of a proof.
+pub(super) fn proof_of(contact: &OsStr) -> Option<OsString> {
+    let name = contact.to_str().filter(|name| !name.starts_with('.'))?;
+    Some(format!(".{name}.proof").into())
 }
 
 fn is_old(status: &Metadata) -> bool {

@@ -111,9 +111,8 @@ impl Dead {
             Err(_) if path.symlink_metadata().is_ok_and(|found| found.uid() == own && !found.is_dir()) => {
                 return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is no directory"));
             }
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
-                return Ok(None);
-            }
+            // Another user's may be anything.
+            Err(error) if is_of_others(&error) => return Ok(None),
             top => top?,
         };
         if top.metadata()?.uid() != own {
@@ -174,6 +173,14 @@ fn empty(top: &File, lock_name: &str) -> io::Result<()> {
         if entry.file_type()?.is_dir() { fs::remove_dir_all(entry.path())? } else { fs::remove_file(entry.path())? }
     }
     fs::remove_file(path.join(lock_name))
+}
+
+/// Whether an error is one of opening what another user has put under a launcher's name: nothing, a directory that is closed, a file, a link.
+fn is_of_others(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error().map(Errno::from_raw),
+        Some(Errno::ENOENT | Errno::EACCES | Errno::ENOTDIR | Errno::ELOOP)
+    )
 }
 
 /// The path of an open directory. Other users cannot redirect it to another directory.

@@ -93,7 +93,8 @@ pub struct Leftover {
 enum Found {
     Namespace(Abandoned),
     Job(Dead),
-    Contact(String),
+    /// With the file that was looked at: a server may put another one in its place.
+    Contact(String, Option<(u64, u64)>),
 }
 
 /// Looks for what is left.
@@ -165,19 +166,25 @@ impl Search {
             let abandoned = Abandoned::find(directory.as_fd(), name);
             (Kind::Namespace, abandoned.map(|abandoned| abandoned.map(Found::Namespace)))
         } else if contacts::is_name(name, &self.hostname) {
-            let ended = contacts::ended(&inside(directory).join(name), &self.trusted);
-            (Kind::Contact, ended.map(|why| why.map(Found::Contact)))
+            let (file, id) = (inside(directory).join(name), identity(directory, name));
+            let ended = contacts::ended(&file, &self.trusted);
+            (Kind::Contact, ended.map(|why| why.map(|why| Found::Contact(why, id))))
         } else {
             return false;
         };
+        if let (Ok(Some(Found::Contact(..))), Some(proof)) = (&found, contacts::proof_of(name)) {
+            // Before the file by which it is judged is gone.
+            self.look_at(directory, path, &proof);
+        }
         let path = path.join(name);
         match found {
+            _ if self.found.iter().any(|known| known.path == path) => {}
             Ok(None) => {}
             Ok(Some(found)) => {
                 let reason = match &found {
                     Found::Namespace(_) => "its server has ended".to_owned(),
                     Found::Job(_) => "its launcher has ended".to_owned(),
-                    Found::Contact(why) => why.clone(),
+                    Found::Contact(why, _) => why.clone(),
                 };
                 let outcome = if self.removes { removed(directory, name, found) } else { Outcome::Found };
                 self.found.push(Leftover { path, kind, reason, outcome });
@@ -190,11 +197,18 @@ impl Search {
     }
 }
 
+/// Device and inode of a name.
+fn identity(directory: &File, name: &OsStr) -> Option<(u64, u64)> {
+    let status = inside(directory).join(name).symlink_metadata().ok()?;
+    Some((status.dev(), status.ino()))
+}
+
 fn removed(directory: &File, name: &OsStr, found: Found) -> Outcome {
     let removed = match found {
         Found::Namespace(abandoned) => abandoned.remove(directory.as_fd(), name),
         Found::Job(dead) => dead.remove(directory, name),
-        Found::Contact(_) => unlinkat(directory, name, UnlinkatFlags::NoRemoveDir).map_err(io::Error::from),
+        Found::Contact(_, id) if id != identity(directory, name) => return Outcome::Removed,
+        Found::Contact(..) => unlinkat(directory, name, UnlinkatFlags::NoRemoveDir).map_err(io::Error::from),
     };
     match removed {
         // Another process was faster.

@@ -1,7 +1,9 @@
 use std::net::TcpListener;
-use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
 use std::process::Command;
 
+use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr, connect, listen, socket};
 use pmix_dstore::model::Nspace;
 use pmix_dstore::segment::Publisher;
 
@@ -41,11 +43,9 @@ fn left(directory: &Path, number: u8) -> String {
     name
 }
 
-/// The number of a process that has ended.
+/// The number of a process that is not there: no system gives so high a one.
 fn ended() -> u32 {
-    let mut child = Command::new("true").spawn().unwrap();
-    child.wait().unwrap();
-    child.id()
+    i32::MAX as u32
 }
 
 fn contact(port: u16, pid: u32) -> String {
@@ -81,7 +81,16 @@ fn a_directory_whose_socket_is_served_is_a_living_servers() {
     let name = left(top.path(), 1);
     let listener = std::os::unix::net::UnixListener::bind(top.path().join(&name).join("s/sock")).unwrap();
     assert_eq!(look(top.path(), true), []);
-    drop(listener);
+    // A stopped server: the queue is full, and a connect without a time limit would wait for ever.
+    listen(&listener, Backlog::new(0).unwrap()).unwrap();
+    let address = UnixAddr::new(&top.path().join(&name).join("s/sock")).unwrap();
+    let connect_now = || {
+        let client = socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_NONBLOCK, None).unwrap();
+        connect(client.as_raw_fd(), &address).map(|()| client)
+    };
+    let waiting: Vec<_> = std::iter::from_fn(|| connect_now().ok()).collect();
+    assert_eq!(look(top.path(), true), []);
+    drop((listener, waiting));
     assert_eq!(outcomes(&look(top.path(), true)), [(name, Kind::Namespace, Outcome::Removed)]);
 }
 
@@ -157,14 +166,18 @@ fn nothing_of_another_user_is_touched() {
         "pmix.here.tool".into(),
         // Written by half, long ago.
         ".pmix.here.tool.0123456789abcdef".into(),
+        "pmixrun.0123456789abcdee".into(),
+        "pmixrun.0123456789abcded".into(),
     ];
     let path = |number: usize| top.path().join(&names[number]);
     fs::create_dir(path(2)).unwrap();
     fs::write(path(3), contact(closed, ended())).unwrap();
     let old = std::time::SystemTime::now() - std::time::Duration::from_secs(7200);
     File::create(path(4)).unwrap().set_modified(old).unwrap();
-    for theirs in [path(0), path(0).join("s"), path(2), path(3), path(4)] {
-        chown(theirs, Some(60_003), None).unwrap();
+    File::create(path(5)).unwrap();
+    symlink(top.path(), path(6)).unwrap();
+    for theirs in [path(0), path(0).join("s"), path(2), path(3), path(4), path(5), path(6)] {
+        lchown(theirs, Some(60_003), None).unwrap();
     }
     // A server of root's gives the outer directory to the job's user.
     chown(path(1), Some(60_003), None).unwrap();

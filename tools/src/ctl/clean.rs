@@ -76,8 +76,9 @@ fn as_json(looked: &[PathBuf], found: &[Leftover], unread: &[String]) -> String 
             Outcome::Failed(error) => ("failed".to_owned(), Some(error)),
             other => (other.to_string(), None),
         };
-        json!({ "path": path, "kind": kind.code(), "reason": reason, "outcome": word, "error": error })
+        json!({ "path": path.to_string_lossy(), "kind": kind.code(), "reason": reason, "outcome": word, "error": error })
     };
     let left: Vec<_> = found.iter().map(left).collect();
+    let looked: Vec<_> = looked.iter().map(|path| path.to_string_lossy()).collect();
     format!("{:#}\n", json!({ "directories": looked, "left": left, "not_looked_at": unread }))
 }

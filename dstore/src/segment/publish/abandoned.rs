@@ -8,12 +8,13 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 use nix::sys::stat::{Mode, fstat, fstatat};
+use nix::sys::statfs::fstatfs;
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 
 use super::outer::{INNER_NAME, OUTER_PREFIX, SOCKET_NAME, lock};
@@ -22,6 +23,8 @@ use crate::rank_file;
 use crate::segment::directory::files::FileId;
 use crate::segment::directory::page::{PAGE_PREFIX, SEGMENT_PREFIX};
 
+/// File systems that are programs, as `statfs(2)` calls them.
+const FUSE: u64 = 0x6573_5546;
 /// The digits of each of the two numbers in a name.
 const DIGITS: usize = 16;
 
@@ -63,6 +66,10 @@ impl Abandoned {
             Err(Errno::ELOOP | Errno::ENOTDIR | Errno::ENOENT | Errno::EACCES) => return Ok(None),
             Err(errno) => return Err(errno.into()),
         };
+        // Some of these do not show the locks of other machines.
+        if fstatfs(&outer)?.filesystem_type().0 as u64 == FUSE {
+            return Ok(None);
+        }
         // A server of root's gives the outer directory to the job's user, and the inner one is its own.
         let is_owner = fstat(&outer)?.st_uid == own;
         if !is_owner && own != 0 {
@@ -91,12 +98,14 @@ impl Abandoned {
     /// Whether a server takes connections at the socket.
     fn is_served(&self) -> io::Result<bool> {
         let Some(inner) = &self.inner else { return Ok(false) };
-        match UnixStream::connect(inside(inner).join(SOCKET_NAME)) {
-            Ok(_) => Ok(true),
-            Err(error) if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound) => Ok(false),
-            // Its queue is full.
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(true),
-            Err(error) => Err(error),
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+        let address = UnixAddr::new(&inside(inner).join(SOCKET_NAME))?;
+        match connect(socket.as_raw_fd(), &address) {
+            // Without a place in its queue: it is stopped, or has much to do.
+            Ok(()) | Err(Errno::EAGAIN | Errno::EINPROGRESS) => Ok(true),
+            Err(Errno::ECONNREFUSED | Errno::ENOENT) => Ok(false),
+            Err(errno) => Err(errno.into()),
         }
     }
 

@@ -477,6 +477,11 @@ fn write_all(file: &mut File, bytes: &(impl Slices + ?Sized)) -> Result<(), (u64
     Ok(())
 }
 
+/// Whether an error is that of a file system without locks.
+fn has_no_locks(error: &std::io::Error) -> bool {
+    matches!(error.raw_os_error().map(Errno::from_raw), Some(Errno::ENOSYS | Errno::ENOLCK | Errno::EOPNOTSUPP))
+}
+
 /// Makes and opens the outer directory, and locks it for as long as it is open: so other processes know that its server lives.
 fn make_outer(tmpdir: &OwnedFd, path: &Path, nspace: &Nspace) -> Result<(String, OwnedFd, FileId), PublishError> {
     for _ in 0..ATTEMPTS {
@@ -484,10 +489,12 @@ fn make_outer(tmpdir: &OwnedFd, path: &Path, nspace: &Nspace) -> Result<(String,
         let failed = |action, error| PublishError::Io { action, path: path.join(&name), error };
         let (outer, id) =
             make_directory(tmpdir, &name, 0o700).map_err(|errno| failed("make directory", errno.into()))?;
-        match lock(outer) {
+        match outer.try_clone().and_then(lock) {
             Ok(Some(outer)) => return Ok((name, outer, id)),
-            // Before it was locked, another server took it for one that is left, and removes it.
-            Ok(None) => {}
+            // Before it was locked, another process took it for one that is left.
+            Ok(None) => drop(remove(tmpdir, &name, id, UnlinkatFlags::RemoveDir)),
+            // Nobody else gets a lock there either, and without one nobody removes it.
+            Err(error) if has_no_locks(&error) => return Ok((name, outer, id)),
             Err(error) => {
                 remove(tmpdir, &name, id, UnlinkatFlags::RemoveDir);
                 return Err(failed("lock", error));

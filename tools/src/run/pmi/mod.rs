@@ -185,6 +185,9 @@ impl Pmi {
                 }
                 return;
             };
+            if end > LINE_LEN_MAX {
+                return self.refuse(rank, format!("a line of more than {LINE_LEN_MAX} bytes"), news);
+            }
             let line: Vec<u8> = connection.input.drain(..=end).collect();
             match connection.reader.read(&line[..end]) {
                 Err(refusal) => return self.refuse(rank, refusal.to_string(), news),
