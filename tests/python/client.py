@@ -34,7 +34,7 @@ VALUES = {
     "uint64": (1 << 61, PMIX_UINT64),
     "float": (0.5, PMIX_FLOAT),
     "double": (-1.25e300, PMIX_DOUBLE),
-    "timeval": ({"sec": 12, "usec": 345}, PMIX_TIMEVAL),
+    "timeval": ({"sec": 12, "usec": 999999}, PMIX_TIMEVAL),
     "time": (0, PMIX_TIME),
     "status": (PMIX_ERR_NOT_FOUND, PMIX_STATUS),
     "rank": (7, PMIX_PROC_RANK),
