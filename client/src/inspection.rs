@@ -3,9 +3,13 @@
 //! A tool asks with `PMIx_Query_info` for the keys below. Each answer is an array of infos, one for each element, so that a C program
 //! can read it, too. A server shows a process only what concerns jobs that the process may see.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use pmix_dstore::model::{DataArray, DataType, Info, Proc, Value, keys};
+use pmix_dstore::segment::FileId;
 
 /// The collectives that are not over: an array of [`Collective`].
 pub const COLLECTIVES: &str = "pmix.dstore.collectives";
@@ -17,6 +21,10 @@ pub const MISSED: &str = "pmix.dstore.missed";
 pub const CONNECTIONS: &str = "pmix.dstore.connections";
 /// The processes of this node that the server has lost: an array of [`Lost`].
 pub const LOST: &str = "pmix.dstore.lost";
+
+/// Where the segments of a job are, whose name is the qualifier `PMIX_NSPACE`: an array of one [`JobDirectory`], or of none. No
+/// process of another host is told.
+pub const DIRECTORY: &str = "pmix.dstore.directory";
 
 /// Most participants of a collective that an answer names.
 pub const PROCS_MAX: usize = 64;
@@ -32,6 +40,8 @@ const KEY: &str = "pmix.dstore.key";
 const COUNT: &str = "pmix.dstore.count";
 const SHARED: &str = "pmix.dstore.shared";
 const TOOL: &str = "pmix.dstore.tool";
+const PATH: &str = "pmix.dstore.path";
+const ID: &str = "pmix.dstore.id";
 
 /// A fence, connect, disconnect or group operation that is not over.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,6 +108,15 @@ pub struct Connection {
 pub struct Lost {
     /// Its name.
     pub proc: Proc,
+}
+
+/// The directory with a job's segments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobDirectory {
+    /// Its path.
+    pub path: PathBuf,
+    /// What proves that it is the one.
+    pub id: FileId,
 }
 
 /// An element of an answer.
@@ -269,6 +288,19 @@ impl Element for Lost {
     }
 }
 
+impl Element for JobDirectory {
+    const KEY: &'static str = DIRECTORY;
+
+    fn infos(&self) -> Vec<Info> {
+        vec![Info::new(PATH, Value::string(self.path.as_os_str().as_bytes())), text(ID, &self.id.to_string())]
+    }
+
+    fn read(infos: &[Info]) -> Option<JobDirectory> {
+        let path = Info::find(infos, PATH)?.as_text()?;
+        Some(JobDirectory { path: OsStr::from_bytes(path).into(), id: read_text(infos, ID)?.parse().ok()? })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use pmix_dstore::model::{Nspace, Rank};
@@ -301,6 +333,8 @@ mod tests {
         survives(&[wait.clone(), Wait { key: None, at_host: true, ..wait }]);
         survives(&[Missed { of: proc(3), key: "k".into(), count: 7 }]);
         survives(&[Lost { proc: proc(3) }]);
+        let path = PathBuf::from(OsStr::from_bytes(b"/tmp/no text \xff"));
+        survives(&[JobDirectory { path, id: "fd00:12ab".parse().unwrap() }]);
         let connection =
             Connection { proc: proc(0), pid: Some(5), release: "4.2.2".into(), is_shared: true, is_tool: false };
         survives(&[connection.clone(), Connection { pid: None, is_shared: false, is_tool: true, ..connection }]);

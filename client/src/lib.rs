@@ -49,6 +49,7 @@ mod local;
 pub mod locality;
 mod lookup;
 mod operation;
+mod other_jobs;
 pub mod output;
 mod overlay;
 mod patience;

@@ -1,8 +1,9 @@
 //! The local read path: Gets that are answered on the calling thread, without the server.
 //!
 //! The order: the overlay of own values; the mapped segments of the own namespace, or its data in the heap if no
-//! segment is mapped; the cache of earlier replies of the server. Only the first and the last use locks. Each has a
-//! filter that is checked first, so that a lock is taken only if it may hold the value.
+//! segment is mapped; a tool's mapped segments of other jobs; the cache of earlier replies of the server. The segments of
+//! the own namespace need no lock. The others have a filter that is checked first, so that a lock is taken only if they may
+//! hold the value.
 
 use pmix_dstore::codec::ValueRef;
 use pmix_dstore::job::JobData;
@@ -12,6 +13,7 @@ use pmix_dstore::realm_resolution::{self, Caller, Selector};
 use pmix_dstore::segment::{FastValue, NamespaceView, Target};
 
 use crate::lookup::{Deliver, Lookup, NspaceRef, deliver};
+use crate::other_jobs::OtherJobs;
 use crate::overlay::Overlay;
 use crate::reply_cache::ReplyCache;
 use crate::source::{self, Source};
@@ -29,6 +31,8 @@ pub struct Local {
     pub view: Option<NamespaceView>,
     /// The data of the own job, if no segment holds it.
     pub job: Option<JobData>,
+    /// The mapped segments of other jobs, of a tool.
+    pub others: OtherJobs,
     /// Earlier replies of the server.
     pub reply_cache: ReplyCache,
 }
@@ -72,7 +76,13 @@ impl Local {
     /// A read path with the data of `view` and `job` only.
     pub fn new(me: Proc, hostname: Vec<u8>, view: Option<NamespaceView>, job: Option<JobData>) -> Local {
         let name = OwnNspace::new(me.nspace.clone());
-        Local { me, name, hostname, overlay: Overlay::new(), view, job, reply_cache: ReplyCache::default() }
+        let (overlay, others, reply_cache) = (Overlay::new(), OtherJobs::default(), ReplyCache::default());
+        Local { me, name, hostname, overlay, view, job, others, reply_cache }
+    }
+
+    /// Whether segments of other jobs may be mapped, too.
+    pub fn with_other_jobs(self, is_on: bool) -> Local {
+        Local { others: OtherJobs::new(is_on), ..self }
     }
 
     /// The name of this process's node.
@@ -123,6 +133,16 @@ impl Local {
             }
         }
         let caller = self.caller(is_own);
+        if !is_own && let Some(view) = self.others.view(nspace) {
+            let found = match rank {
+                Rank::UNDEF if !key.is_reserved() => view.modex_any(&key).map(|(_, value)| (value, Source::Modex)),
+                rank => find_mapped(&view, rank, &key, selector, &caller),
+            };
+            if let Some((value, source)) = found {
+                source::note(source);
+                return Some(deliver(value, take));
+            }
+        }
         let known = self.reply_cache.get(nspace, rank, key, selector, &caller, |value| deliver(value, take));
         if known.is_some() {
             source::note(Source::ReplyCache);
@@ -154,23 +174,12 @@ impl Local {
     /// A value of the own namespace in its segments, or in the heap if there are no segments.
     fn find_own(&self, rank: Rank, key: &KeyRef<'_>, selector: &Selector<'_>) -> Option<ValueRef<'_>> {
         let caller = self.caller(true);
-        source::note(Source::Job);
-        if let Some(view) = &self.view {
-            if !key.is_reserved()
-                && rank.is_process()
-                && let Some(value) = view.modex(rank, key)
-            {
-                source::note(Source::Modex);
-                return Some(value);
-            }
-            if let Some(job) = view.job() {
-                let value = realm_resolution::find(job, rank, key, selector, &caller);
-                // If the segment is corrupt, the rules may have skipped a corrupt value and found one that they would
-                // not have chosen otherwise.
-                return if job.is_damaged() { None } else { value };
-            }
+        let mapped = self.view.as_ref().and_then(|view| find_mapped(view, rank, key, selector, &caller));
+        source::note(mapped.map_or(Source::Job, |(_, source)| source));
+        match mapped {
+            Some((value, _)) => Some(value),
+            None => realm_resolution::find(self.job.as_ref()?, rank, key, selector, &caller),
         }
-        realm_resolution::find(self.job.as_ref()?, rank, key, selector, &caller)
     }
 
     /// One of several values under a key, selected by the qualifiers among `infos`.
@@ -238,7 +247,12 @@ impl Local {
         heap: impl FnOnce(&JobData) -> R,
     ) -> Option<R> {
         if !self.is_own(nspace.as_bytes()) {
-            return self.reply_cache.job(nspace.as_bytes(), heap);
+            let view = self.others.view(nspace.as_bytes());
+            let found = view.as_ref().and_then(|view| view.job()).map(|job| (mapped(job), job.is_damaged()));
+            return match found {
+                Some((found, is_damaged)) => Some(found).filter(|_| !is_damaged),
+                None => self.reply_cache.job(nspace.as_bytes(), heap),
+            };
         }
         match (self.view.as_ref().and_then(NamespaceView::job), &self.job) {
             // If the segment is corrupt, the server is asked instead.
@@ -247,6 +261,26 @@ impl Local {
             (None, None) => None,
         }
     }
+}
+
+/// A value in the segments of a job, and which of them have it.
+fn find_mapped<'v>(
+    view: &'v NamespaceView,
+    rank: Rank,
+    key: &KeyRef<'_>,
+    selector: &Selector<'_>,
+    caller: &Caller<'_>,
+) -> Option<(ValueRef<'v>, Source)> {
+    if !key.is_reserved()
+        && rank.is_process()
+        && let Some(value) = view.modex(rank, key)
+    {
+        return Some((value, Source::Modex));
+    }
+    let job = view.job()?;
+    let value = realm_resolution::find(job, rank, key, selector, caller);
+    // If the segment is corrupt, the rules may have skipped a corrupt value and found one that they would not have chosen otherwise.
+    value.filter(|_| !job.is_damaged()).map(|value| (value, Source::Job))
 }
 
 #[cfg(test)]

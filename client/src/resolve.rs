@@ -102,6 +102,7 @@ impl Inner {
     }
 
     fn peers_in(&self, node: Option<&[u8]>, nspace: &Nspace) -> Result<Vec<Proc>> {
+        self.map_to_resolve(nspace);
         let caller = self.local.caller(self.local.is_own(nspace.as_bytes()));
         let of = |job: &JobData| peers(job, node, caller.rank, caller.hostname);
         let local = self.local.with_job(nspace, |job| peers(job, node, caller.rank, caller.hostname), of);
@@ -113,7 +114,15 @@ impl Inner {
         Ok(ranks.iter().map(|rank| Proc::new(nspace.clone(), rank)).collect())
     }
 
+    /// Maps the segments of a job that is not the own one. If they are not to be had, the server resolves.
+    fn map_to_resolve(&self, nspace: &Nspace) {
+        if !self.local.is_own(nspace.as_bytes()) {
+            let _ = self.map_other_job(nspace.as_bytes(), Some(Instant::now() + ANSWER_WAIT));
+        }
+    }
+
     fn nodes_in(&self, nspace: &Nspace) -> Result<Option<Vec<u8>>> {
+        self.map_to_resolve(nspace);
         let local = self.local.with_job(nspace, nodes, nodes);
         match local.or_else(|| self.linked(nspace).map(|job| nodes(&*job))) {
             Some(Some(nodes)) => Ok(Some(nodes)),

@@ -747,6 +747,23 @@ fn a_tool_finds_the_launcher_of_a_job_in_every_way() {
     }
 }
 
+/// A tool asks its server once for the segments of a job, and reads them then.
+#[test]
+fn a_tool_reads_the_segments_of_a_job() {
+    let gets = "--pid $P get=$J:4294967294:pmix.job.size get=$J:1:pmix.lrank";
+    let traced = |variables: &str| {
+        let tool =
+            tool(Library::ours(), gets).replace("LD_LIB", &format!("env PMIX_DSTORE_TRACE=1 {variables} LD_LIB"));
+        let traces = Traces::begin();
+        let ended = beside_job(Library::ours(), &traces, "-n 2 sh $WAIT", &tool);
+        assert_eq!(lines(&ended, "get "), ["get pmix.job.size: 0, 2", "get pmix.lrank: 0, 1"], "{ended}");
+        let from = |line: &str| Some(line.split_once("PMIx_Get(")?.1.split_once('[')?.1.split_once(',')?.0.to_owned());
+        ended.stderr.lines().filter_map(from).collect::<Vec<_>>()
+    };
+    assert_eq!(traced(""), ["job segment", "job segment"]);
+    assert_eq!(traced("PMIX_DSTORE_SHM=0"), ["server", "server"]);
+}
+
 /// A tool's abort ends the job, and is not taken for one of rank 0.
 #[test]
 fn a_tool_ends_the_job_of_a_launcher() {

@@ -5,7 +5,7 @@ pub(crate) mod groups;
 mod input;
 pub(crate) mod ops;
 mod output;
-mod shared_memory;
+pub(crate) mod shared_memory;
 
 use std::any::Any;
 use std::ffi::CStr;
@@ -214,8 +214,9 @@ impl Client {
         servers: Arc<dyn Link>,
         job: JobData,
         slot: &OnceLock<Weak<Inner>>,
+        maps_other_jobs: bool,
     ) -> Client {
-        let local = Local::new(me.clone(), hostname, None, Some(job));
+        let local = Local::new(me.clone(), hostname, None, Some(job)).with_other_jobs(maps_other_jobs);
         let client = Client::new(me, kind, servers, false, local);
         // This is the only writer.
         let _ = slot.set(Arc::downgrade(&client.inner));

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use pmix_dstore::log::{self, Level, Target, Writer};
-use pmix_dstore::model::{Proc, Status};
+use pmix_dstore::model::{Nspace, Proc, Status};
 use pmix_dstore::recorder::Step;
 use pmix_dstore::segment::{AttachError, Directory, NamespaceView};
 
@@ -45,6 +45,20 @@ pub(super) fn report_unusable(me: &Proc, error: &AttachError) {
     let level = if error.is_usual() { Level::Info } else { Level::Warn };
     if log::is_on(level, Target::Store) || recorder::is_on() {
         report(level, me, &error.to_string());
+    }
+}
+
+/// Logs why a tool does not use the segments of a job. Another user's job is no fault.
+pub(crate) fn report_other(me: &Proc, nspace: &Nspace, error: &AttachError) {
+    let is_damage = matches!(error, AttachError::Page { .. } | AttachError::Segment { .. });
+    let level = if is_damage { Level::Warn } else { Level::Info };
+    if log::is_on(level, Target::Store) {
+        log::write(
+            level,
+            Target::Store,
+            Writer::Client(me),
+            format_args!("{error}; values of job {nspace} come over the socket"),
+        );
     }
 }
 

@@ -128,6 +128,11 @@ pub(crate) fn stage() -> Stage {
 }
 
 pub(crate) fn stage_under(version: Version, is_our_server: bool) -> Stage {
+    stage_that_maps(version, is_our_server, false)
+}
+
+/// As [`stage_under`]; with `maps_other_jobs` as a tool.
+pub(crate) fn stage_that_maps(version: Version, is_our_server: bool, maps_other_jobs: bool) -> Stage {
     let (callbacks, tasks) = unbounded::<Task>();
     thread::spawn(move || tasks.into_iter().for_each(|task| task()));
     let script = Arc::new(Script {
@@ -154,7 +159,7 @@ pub(crate) fn stage_under(version: Version, is_our_server: bool) -> Stage {
         job.procs.set(Rank(rank), "host.key".into(), Value::Uint32(rank)).unwrap();
     }
     let me = Proc::new(nspace("job"), Rank(1));
-    let local = Local::new(me.clone(), b"n0".to_vec(), None, Some(job));
+    let local = Local::new(me.clone(), b"n0".to_vec(), None, Some(job)).with_other_jobs(maps_other_jobs);
     let link: Arc<dyn Link> = Arc::clone(&script) as Arc<dyn Link>;
     Stage { client: Client::new(me, ClientKind::Launched, link, is_our_server, local), script }
 }
@@ -171,11 +176,15 @@ impl Stage {
         self.script.answers.lock().push_back(Ok(reply.encode(DIALECT, self.script.version).unwrap()));
     }
 
+    pub(crate) fn script_answers(&self, answer: Result<Vec<u8>>) {
+        self.script.answers.lock().push_back(answer);
+    }
+
     pub(crate) fn answers_status(&self, status: Status) {
         self.answers(StatusReply { status });
     }
 
-    fn answers_values(&self, objects: &[Object<'_>]) {
+    pub(crate) fn answers_values(&self, objects: &[Object<'_>]) {
         let objects = objects.iter().map(|(name, rank, values)| {
             let kvals = values.iter().map(|(key, value)| Kval { key: Key::new(key).unwrap(), value: value.clone() });
             (Proc::new(nspace(name), *rank), kvals.collect())

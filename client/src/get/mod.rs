@@ -30,7 +30,7 @@ use crate::client::{Client, ClientKind, Inner};
 use crate::get_options;
 use crate::link::after_call;
 use crate::lookup::{Deliver, Lookup, deliver};
-use crate::operation::Done;
+use crate::operation::{Done, deadline};
 use crate::pin::PinToken;
 use crate::source;
 
@@ -459,6 +459,12 @@ impl Inner {
         if let Some(result) = self.get_here(lookup, take) {
             return result;
         }
+        if self.maps_for(lookup)
+            && self.map_other_job(lookup.nspace, deadline(lookup.options.timeout))?
+            && let Some(result) = self.get_here(lookup, take)
+        {
+            return result;
+        }
         // A miss without the server is common and stays cheap: MPI libraries ask for many keys that a host may not
         // provide.
         let ends_here = lookup.key.is_some_and(|key| key.text().len() <= KEY_LEN_MAX) && !self.may_ask(lookup);
@@ -467,6 +473,12 @@ impl Inner {
             Err(Status::ERR_NOT_FOUND) => self.load_and_get(lookup, take).unwrap_or(found),
             found => found,
         }
+    }
+
+    /// Whether the segments of a job that is not the own one may have the value, and the server may be asked for them.
+    fn maps_for(&self, lookup: &Lookup<'_>) -> bool {
+        let flags = lookup.options.flags;
+        !lookup.is_own && lookup.key.is_some() && !flags.bypass_cache() && self.may_ask(lookup)
     }
 
     /// The local result, if there is one.

@@ -123,7 +123,8 @@ pub fn connect(env: Environment, infos: &[Info]) -> Result<(Client, Arc<Servers>
     let is_client = *servers.is_client.get_or_init(|| !servers.all().is_empty());
     let kind = if is_client { ClientKind::Launched } else { ClientKind::Singleton };
     let hostname = servers.env.hostname.clone();
-    let client = Client::with_servers(me, kind, hostname, servers.clone(), job, &servers.client);
+    let client =
+        Client::with_servers(me, kind, hostname, servers.clone(), job, &servers.client, servers.env.shared_memory);
     client.show_output(format);
     if let Some(uri) = &servers.env.launcher_rendezvous {
         servers.meet_debugger(&client, uri, timeout_of(infos)).inspect_err(|_| servers.close())?;

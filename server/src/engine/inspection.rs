@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CStr;
 use std::time::Instant;
 
-use pmix_client::inspection::{self, Connection, Lost, Missed, Wait, answer};
-use pmix_dstore::model::{Info, Key, Nspace, Proc, Rank};
+use pmix_client::inspection::{self, Connection, JobDirectory, Lost, Missed, Wait, answer};
+use pmix_dstore::model::{Info, Key, Nspace, Proc, Rank, keys};
 
 use super::Engine;
 use super::collective::Collective;
@@ -43,7 +43,13 @@ impl MissedKeys {
 
 impl Engine {
     /// Answers a query about this server itself.
-    pub(super) fn inspect(&self, key: &CStr, asker: &Actor, now: Instant) -> Option<Info> {
+    pub(super) fn inspect(
+        &self,
+        key: &CStr,
+        qualifiers: &[Info],
+        (id, asker): (PeerId, &Actor),
+        now: Instant,
+    ) -> Option<Info> {
         let sees = |nspace: &Nspace| self.sees(&asker.proc, asker.user, nspace);
         let value = match key.to_str().ok()? {
             inspection::COLLECTIVES => {
@@ -87,9 +93,21 @@ impl Engine {
                 };
                 answer(self.nspaces.iter().filter(|(nspace, _)| sees(nspace)).flat_map(lost_of))
             }
+            inspection::DIRECTORY => {
+                let found = self.directory_for(id, qualifiers).filter(|(nspace, _)| sees(nspace));
+                answer(found.map(|(_, directory)| directory))
+            }
             _ => return None,
         };
         Some(Info { key: Key::new(key.to_bytes()).ok()?, flags: 0, value })
+    }
+
+    /// The job that the qualifiers name, and its directory. On another host the path would lead to nothing.
+    fn directory_for(&self, id: PeerId, qualifiers: &[Info]) -> Option<(Nspace, JobDirectory)> {
+        self.peers.get(&id).filter(|peer| !peer.is_remote)?;
+        let nspace = Nspace::new(Info::find(qualifiers, keys::NSPACE)?.as_text()?).ok()?;
+        let (path, directory) = self.nspaces.get(&nspace)?.ledger.directory()?;
+        Some((nspace, JobDirectory { path, id: directory }))
     }
 
     /// What processes wait for, of all jobs.

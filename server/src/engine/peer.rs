@@ -111,6 +111,8 @@ pub(crate) struct Peer {
     pub admitted: bool,
     /// The host has not launched it, and gets no report of its end.
     pub is_tool: bool,
+    /// It may be on another host.
+    pub is_remote: bool,
     /// Whether it gets notifications of deleted keys: it then removes its cached values of them.
     pub gets_deletions: bool,
     /// Whether it can be told to pause the input that it has for others.
@@ -141,6 +143,7 @@ impl Peer {
             finalized: false,
             admitted: true,
             is_tool: false,
+            is_remote: false,
             // The server's own client caches no values.
             gets_deletions: false,
             controls_input: true,
@@ -167,6 +170,7 @@ impl Peer {
             finalized: false,
             admitted: false,
             is_tool: false,
+            is_remote: false,
             gets_deletions: is_ours || hello.flag == PeerKind::Client as u8 && hello.release().deletes_keys(),
             controls_input: is_ours || hello.release().controls_input(),
             has_pushed: false,

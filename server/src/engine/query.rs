@@ -148,7 +148,9 @@ impl Engine {
         for Query { keys, qualifiers } in queries {
             let mut others = Vec::new();
             for key in keys {
-                let own = || self.of_attributes(&key, &qualifiers).or_else(|| self.inspect(&key, &asker, now));
+                let own = || {
+                    self.of_attributes(&key, &qualifiers).or_else(|| self.inspect(&key, &qualifiers, (id, &asker), now))
+                };
                 match self.of_process_sets(&key, &qualifiers, &asker).or_else(own) {
                     Some(info) => infos.push(info),
                     None => others.push(key),

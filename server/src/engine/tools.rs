@@ -38,6 +38,7 @@ pub(super) struct Knocking {
     kind: PeerKind,
     hello: Hello,
     user: User,
+    is_remote: bool,
 }
 
 impl Engine {
@@ -52,7 +53,7 @@ impl Engine {
             Ok(infos) => infos,
             Err(status) => return self.refuse_hello(id, transport.user(), &hello, &status.to_string()),
         };
-        self.knocking.insert(id, Knocking { kind, hello, user });
+        self.knocking.insert(id, Knocking { kind, hello, user, is_remote: transport.is_remote() });
         self.upcall(Continuation::AdmitTool(id), Upcall::ToolConnected { infos });
     }
 
@@ -178,7 +179,7 @@ impl Engine {
 
     /// Takes the host's answer about a tool: its name, or a refusal.
     pub(super) fn admit_tool(&mut self, id: PeerId, answer: UpcallResult) {
-        let Some(Knocking { kind, hello, user }) = self.knocking.remove(&id) else { return };
+        let Some(Knocking { kind, hello, user, is_remote }) = self.knocking.remove(&id) else { return };
         let by = match (&hello.proc, &answer) {
             (None, _) => NamedBy::Host,
             (Some(_), UpcallResult::Name(..)) => NamedBy::Itself,
@@ -202,7 +203,7 @@ impl Engine {
                 return self.refuse_hello(id, Some(user.uid), &hello, &format!("the host answered {status}"));
             }
         };
-        let peer = Peer { is_tool: true, admitted: true, ..Peer::new(proc.clone(), user, &hello) };
+        let peer = Peer { is_tool: true, is_remote, admitted: true, ..Peer::new(proc.clone(), user, &hello) };
         let status = Status::SUCCESS;
         let reply = if kind == PeerKind::Singleton && sends_client_reply_to_singleton(peer.version) {
             ClientReply { status, index: id.index() }.encode()

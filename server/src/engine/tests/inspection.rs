@@ -1,6 +1,6 @@
 //! What the server tells tools of what waits, and of who is connected.
 
-use pmix_client::inspection::{self, Collective, Connection, Element, Lost, Missed, Wait};
+use pmix_client::inspection::{self, Collective, Connection, Element, JobDirectory, Lost, Missed, Wait};
 
 use super::*;
 use crate::access::User;
@@ -121,11 +121,49 @@ fn nothing_is_told_of_jobs_that_the_asker_may_not_see() {
     for key in [inspection::COLLECTIVES, inspection::WAITS, inspection::MISSED, inspection::CONNECTIONS] {
         let told = |actor: &Actor| {
             let key = CString::new(key).unwrap();
-            let info = bench.engine.inspect(&key, actor, bench.now).unwrap();
+            let info = bench.engine.inspect(&key, &[], (peer(0), actor), bench.now).unwrap();
             let Value::DataArray(array) = info.value else { panic!() };
             array.items.len()
         };
         assert_eq!(told(&stranger), 0, "{key}");
         assert!(told(&owner) > 0, "{key}");
     }
+}
+
+/// Who sees a job and is on this node is told where its segments are.
+#[test]
+fn the_directory_of_a_job_is_told_on_this_node_to_who_sees_the_job() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut bench = Bench::connected_in(directory.path(), 2);
+    attach(&mut bench, 0);
+    let named = Proc::new(Nspace::new("tool").unwrap(), Rank(0));
+    let name = || UpcallResult::Name(Status::SUCCESS, Some(named.clone()));
+    let munge = Transport::Munge { uid: 1000, gid: 1000, is_remote: true, is_bound: true };
+    let (mut of_other_host, _) = tool(1000);
+    of_other_host.psec = "munge".into();
+    for (number, (knocks, nspace, is_told)) in [
+        (tool(1000), "job", true),
+        (tool(0), "job", true),
+        (tool(1000), "unknown", false),
+        ((of_other_host, munge), "job", false),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        assert!(bench.knock(peer(50), knocks, name()).is_some(), "case {number}: {:?}", bench.log);
+        let about = Info { flags: InfoFlags::QUALIFIER, ..Info::new(keys::NSPACE, Value::string(nspace)) };
+        let query = Query { keys: vec![CString::new(JobDirectory::KEY).unwrap()], qualifiers: vec![about] };
+        bench.request(50, 60, Request::Query { queries: vec![query] });
+        let reply = InfosReply::decode(PLAIN, Version::OURS, &bench.reply(50, 60).unwrap()).unwrap();
+        let told: Vec<JobDirectory> = inspection::elements(&reply.infos.unwrap_or_default());
+        assert_eq!(told.len(), usize::from(is_told), "case {number}");
+        for JobDirectory { path, id } in told {
+            assert!(path.starts_with(directory.path()) && Directory::open(&path, id).is_ok(), "{}", path.display());
+        }
+        bench.lose(50);
+    }
+    let stranger = Actor { proc: named.clone(), user: User { uid: 77, gid: None } };
+    let about = [Info::new(keys::NSPACE, Value::string("job"))];
+    let told = bench.engine.inspect(c"pmix.dstore.directory", &about, (peer(0), &stranger), bench.now).unwrap();
+    assert_eq!(inspection::elements::<JobDirectory>(&[told]), []);
 }
