@@ -94,6 +94,10 @@ asan: deps-test
 tsan: deps-test
 	tests/proof/sanitizer.sh thread
 
+.PHONY: help
+help:
+	@awk '!/^#/ { exit } { sub(/^# ?/, ""); print }' Makefile
+
 .PHONY: valgrind miri
 valgrind: deps-test
 	tests/proof/valgrind.sh

@@ -92,7 +92,8 @@ impl Begun {
     }
 
     fn note_end(&mut self, status: Status) {
-        if let Some((step, ring)) = self.0.take().zip(ring()) {
+        let Some(step) = self.0.take() else { return };
+        if let Some(ring) = ring() {
             let (begun, note) = *step;
             ring.end(begun, note, status);
         }

@@ -96,6 +96,20 @@ fn ranks_with_the_stock_library_are_named() {
     assert_says(&ended, 1, Some("releases"), "libraries of several releases are connected: ");
 }
 
+/// The library of `lib/prrte` loads both; that is no trouble.
+#[test]
+fn ranks_with_both_libraries_as_prrte_has_them_are_no_trouble() {
+    let both = Library::ours().directory_for_prrte();
+    let stock = format!("export LD_LIBRARY_PATH={}:$LD_LIBRARY_PATH;", both.display());
+    let ended = said(Library::ours(), &fences(&stock), "sleep 0.5;");
+    assert_says(&ended, 0, None, "nothing wrong found");
+    // Each without that library is one too many.
+    let files = [Library::ours(), Library::Stock].map(|library| library.file().display().to_string());
+    let preload = format!("export LD_PRELOAD={};", files.join(":"));
+    let ended = said(Library::ours(), &fences(&preload), &until("two libpmix are loaded"));
+    assert_says(&ended, 1, Some("two-libraries"), "ranks 0, 1: two libpmix are loaded");
+}
+
 #[test]
 fn ranks_whose_shared_memory_is_switched_off_are_named() {
     let off = "test $PMIX_RANK = 0 || export PMIX_DSTORE_SHM=0;";
@@ -131,7 +145,10 @@ fn several_servers_are_named_to_choose_from() {
     );
     let traces = Traces::begin();
     let ended = beside_job(Library::ours(), &traces, "-n 1 sh -c '. $WAIT'", &second);
-    assert!(ended.stdout.contains("doctor: 1\n") && ended.stdout.contains("several could be meant"), "{ended}");
+    assert!(
+        ended.stdout.contains("doctor: 1\n") && ended.stdout.contains("2 could be meant; choose one: --pid "),
+        "{ended}"
+    );
 }
 
 #[test]

@@ -71,16 +71,30 @@ impl Names {
     }
 }
 
-/// Whether a PMIx library is this project's; else it is a stock one.
+/// What a PMIx library is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// This project's.
+    Ours,
+    /// The library of `lib/prrte`, which loads both and hands each call to one of them.
+    Both,
+    /// A stock one.
+    Stock,
+}
+
+/// Looks at a PMIx library.
 ///
 /// # Errors
-/// Why it is no PMIx library.
-pub fn is_ours(library: &Path) -> Result<bool, String> {
+/// Why it is none.
+pub fn kind_of(library: &Path) -> Result<Kind, String> {
     let names = Names::read(library)?;
-    if names.exported.contains(MARK) || names.libraries.iter().any(|library| library == OURS) {
-        return Ok(true);
+    if names.libraries.iter().any(|library| library == OURS) {
+        return Ok(Kind::Both);
     }
-    Names::of_stock(library).map(|_| false)
+    if names.exported.contains(MARK) {
+        return Ok(Kind::Ours);
+    }
+    Names::of_stock(library).map(|_| Kind::Stock)
 }
 
 /// The stock library in one of these directories, past whatever switch leads its usual name to this project's library: then it

@@ -5,7 +5,7 @@ pub(crate) mod groups;
 mod input;
 pub(crate) mod ops;
 mod output;
-pub(crate) mod shared_memory;
+mod shared_memory;
 
 use std::any::Any;
 use std::ffi::CStr;

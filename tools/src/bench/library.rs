@@ -26,6 +26,8 @@ pub struct Library {
     fence: abi::PMIx_Fence,
     get: abi::PMIx_Get,
     get_version: abi::PMIx_Get_version,
+    /// `pmix_dstore_version`, where this project's library is loaded.
+    own_version: Option<*const *const c_char>,
 }
 
 /// A process of the job, or with the rank `WILDCARD` the job.
@@ -136,14 +138,26 @@ impl Library {
                 fence: transmute::<*mut c_void, abi::PMIx_Fence>(symbol(handle, c"PMIx_Fence")?),
                 get: transmute::<*mut c_void, abi::PMIx_Get>(symbol(handle, c"PMIx_Get")?),
                 get_version: transmute::<*mut c_void, abi::PMIx_Get_version>(symbol(handle, c"PMIx_Get_version")?),
+                own_version: symbol(handle, c"pmix_dstore_version")
+                    .ok()
+                    .map(<*mut c_void>::cast_const)
+                    .map(<*const c_void>::cast),
             })
         }
     }
 
-    /// The text of `PMIx_Get_version`.
+    /// The text of `PMIx_Get_version`. In a process that has this project's library and the stock one, that is the stock one's text, which
+    /// would be wrong for the calls that are measured.
     pub fn version(&self) -> String {
-        // SAFETY: the function takes nothing.
-        let text = unsafe { (self.get_version)() };
+        let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+        let of_get = file_at(&maps, self.get as usize);
+        let own = self.own_version.filter(|own| of_get.is_some() && file_at(&maps, own.addr()) == of_get);
+        let text = match own {
+            // SAFETY: this project's library exports a constant text by this name.
+            Some(own) => unsafe { *own },
+            // SAFETY: the function takes nothing.
+            None => unsafe { (self.get_version)() },
+        };
         if text.is_null() {
             return "unknown".into();
         }

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use pmix_client::inspection::{self, elements};
 use pmix_client::rendezvous::Contact;
+use pmix_client::tool::FoundServer;
 use pmix_client::{Client, Environment, tool};
 use pmix_dstore::model::{DataArray, Info, Key, Nspace, Proc, ProcInfo, Query, Rank, Status, Value, keys};
 
 use super::args::Server;
-use crate::value::info_of;
+use super::servers;
+use crate::value::{escaped, info_of};
 use crate::waits::{JobProcess, Processes};
 
 /// A connection as a tool.
@@ -166,18 +168,27 @@ fn infos_of(server: &Server) -> Vec<Info> {
 
 /// Why there is no connection, and what to do.
 fn refused(server: &Server, status: Status) -> String {
+    let mut is_named = true;
     let named = match server {
         Server { pid: Some(pid), .. } => format!("the server of process {pid}"),
         Server { server_nspace: Some(nspace), .. } => format!("the server of namespace {nspace}"),
         Server { uri: Some(uri), .. } => format!("the server at {uri}"),
         Server { file: Some(file), .. } => format!("the server of {}", file.display()),
         Server { system: true, .. } => "the server of this node".to_owned(),
-        _ => "a PMIx server of this user on this node".to_owned(),
+        _ => {
+            is_named = false;
+            "a PMIx server of this user on this node".to_owned()
+        }
     };
+    let to_choose = if is_named { Vec::new() } else { servers::found().unwrap_or_default() };
+    let choice;
     let next = match status {
+        Status::ERR_UNREACH if is_named => {
+            "It is not there or takes no tools, as those of mpirun 4 and Slurm; pmixctl servers lists those that do"
+        }
         Status::ERR_UNREACH => {
-            "Either there is none, or several could be meant, or it does not take tools: pmixctl servers lists them; \
-             --pid, --server-nspace, --uri or --file chooses one"
+            choice = choose(&to_choose);
+            &choice
         }
         Status::ERR_BAD_PARAM if server.uri.is_some() => {
             "An address is NSPACE.RANK;tcp4://HOST:PORT, as pmixrun --report-uri writes it, or file:FILE with it in the first line"
@@ -188,6 +199,27 @@ fn refused(server: &Server, status: Status) -> String {
         _ => "pmixctl servers lists the servers",
     };
     format!("cannot reach {named}: {status}. {next}.")
+}
+
+/// How to choose one of the servers that were found.
+fn choose(found: &[FoundServer]) -> String {
+    let usable: Vec<&FoundServer> = found.iter().filter(|server| server.unusable.is_none()).collect();
+    let option = |server: &&FoundServer| match (server.pid, server.files.first(), &server.uri) {
+        (Some(pid), ..) => Some(format!("--pid {pid}")),
+        (None, Some(file), _) => Some(format!("--file {}", escaped(&file.display().to_string()))),
+        (None, None, Some(uri)) => Some(format!("--uri '{}'", escaped(&uri.to_string()))),
+        _ => None,
+    };
+    match usable.as_slice() {
+        [] => "None takes tools. Those of mpirun 4 and Slurm never do: there pmixctl inspect reads a job's segments, whose directory \
+               is PMIX_DSTORE_SEGMENTS in a rank's environment (/proc/PID/environ)"
+            .to_owned(),
+        [_] => "pmixctl servers shows it; it did not accept this tool".to_owned(),
+        several => {
+            let options: Vec<String> = several.iter().filter_map(option).collect();
+            format!("{} could be meant; choose one: {}", several.len(), options.join(" or "))
+        }
+    }
 }
 
 /// Qualifiers from the command line.

@@ -67,7 +67,7 @@ pub fn doctor(server: &Server, json: bool) -> Result<Printout, String> {
         Err(reason) => findings.push(Finding {
             code: "no-server",
             what: reason,
-            next: "A job of mpirun 4 or Slurm has a server that takes no tools; look at its processes instead.",
+            next: "Without its server doctor does not know a job's ranks; /proc/PID/maps shows which library a process has.",
         }),
     }
     let is_good = findings.is_empty();
@@ -117,7 +117,7 @@ fn of_steps(job: &str, ranks: &[Rank], wanted: &BTreeSet<u32>) -> Vec<LastSteps>
 
 fn as_text(findings: &[Finding]) -> String {
     if findings.is_empty() {
-        return "nothing wrong found\n".to_owned();
+        return "nothing wrong found: no rank waits in PMIx for longer than a second\n".to_owned();
     }
     findings.iter().map(|finding| format!("* {}\n  {}\n", escaped(&finding.what), finding.next)).collect()
 }

@@ -8,7 +8,7 @@ use pmix_dstore::segment::FORMAT_VERSION;
 use serde_json::json;
 
 use super::Printout;
-use crate::prrte;
+use crate::prrte::{self, Kind};
 use crate::table::Table;
 
 /// The name that programs ask for.
@@ -20,7 +20,7 @@ struct Found {
     by: &'static str,
     path: PathBuf,
     /// Whether it is this project's, or what is wrong with it.
-    is_ours: Result<bool, String>,
+    kind: Result<Kind, String>,
 }
 
 /// Describes the installation.
@@ -31,7 +31,7 @@ pub fn info(json: bool) -> Printout {
     let libraries = loaded();
     let settings = settings();
     if json {
-        let one = |found: &Found| json!({ "by": found.by, "file": found.path, "library": word(&found.is_ours) });
+        let one = |found: &Found| json!({ "by": found.by, "file": found.path, "library": word(&found.kind) });
         let value = json!({
             "version": env!("CARGO_PKG_VERSION"),
             "segment_format": FORMAT_VERSION,
@@ -52,7 +52,7 @@ pub fn info(json: bool) -> Printout {
     let mut table = Table::new(&["", "FOUND BY", "FILE", "LIBRARY"]);
     for (number, found) in libraries.iter().enumerate() {
         let order = if number == 0 { "first" } else { "then" };
-        table.row([order.into(), found.by.into(), found.path.display().to_string(), word(&found.is_ours)]);
+        table.row([order.into(), found.by.into(), found.path.display().to_string(), word(&found.kind)]);
     }
     text += &if table.len() == 0 { "nothing: no directory of the loader has it\n".to_owned() } else { table.text() };
     text += "\nPMIx variables that are set here:\n";
@@ -63,10 +63,11 @@ pub fn info(json: bool) -> Printout {
     Printout::good(text)
 }
 
-fn word(is_ours: &Result<bool, String>) -> String {
-    match is_ours {
-        Ok(true) => "this library".into(),
-        Ok(false) => "the stock library".into(),
+fn word(kind: &Result<Kind, String>) -> String {
+    match kind {
+        Ok(Kind::Ours) => "this library".into(),
+        Ok(Kind::Both) => "this library, with the stock one beside it".into(),
+        Ok(Kind::Stock) => "the stock library".into(),
         Err(reason) => reason.clone(),
     }
 }
@@ -79,8 +80,8 @@ fn loaded() -> Vec<Found> {
         directories.filter(|(_, file)| file.exists()).chain(cached().into_iter().map(|file| ("ldconfig", file)));
     let found = |(by, path): (&'static str, PathBuf)| {
         let path = path.canonicalize().unwrap_or(path);
-        let is_ours = prrte::is_ours(&path);
-        Found { by, path, is_ours }
+        let kind = prrte::kind_of(&path);
+        Found { by, path, kind }
     };
     files.map(found).collect()
 }

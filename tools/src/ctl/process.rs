@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::prrte;
+use crate::prrte::{self, Kind};
 
 /// No PMIx library is longer than this.
 const LIBRARY_LEN_MAX: u64 = 256 << 20;
@@ -68,14 +68,15 @@ impl Process {
         seen_from_here(self.pid, self.directory.as_ref()?)
     }
 
-    /// Whether it has mapped this project's library, and whether a stock one. The process chooses the names of the files, so only
-    /// regular ones are read.
+    /// Whether it has mapped this project's library, and whether a stock one that it should not have: with the library of `lib/prrte` it
+    /// has both. The process chooses the names of the files, so only regular ones are read.
     pub fn has_ours_and_stock(&self) -> (bool, bool) {
         let is_library =
             |path: &PathBuf| fs::metadata(path).is_ok_and(|data| data.is_file() && data.len() <= LIBRARY_LEN_MAX);
         let files = self.libraries.iter().filter_map(|path| seen_from_here(self.pid, path)).filter(is_library);
-        let kinds: Vec<bool> = files.filter_map(|file| prrte::is_ours(&file).ok()).collect();
-        (kinds.contains(&true), kinds.contains(&false))
+        let kinds: Vec<Kind> = files.filter_map(|file| prrte::kind_of(&file).ok()).collect();
+        let has_both = kinds.contains(&Kind::Both);
+        (has_both || kinds.contains(&Kind::Ours), !has_both && kinds.contains(&Kind::Stock))
     }
 
     /// The bytes of its server's segments that are in use; `None` if the directory cannot be read.

@@ -20,6 +20,9 @@ pub fn found() -> Result<Vec<FoundServer>, String> {
     Ok(tool::servers(&env))
 }
 
+/// Which jobs have no such server.
+const NO_TOOLS: &str = "; those of mpirun 4 and Slurm take no tools";
+
 /// Lists the servers, and the files that lead to none.
 pub fn servers(json: bool) -> Result<Printout, String> {
     let found = found()?;
@@ -39,7 +42,8 @@ pub fn servers(json: bool) -> Result<Printout, String> {
             }
         }
     }
-    let mut text = if usable.len() == 0 { "no server that a tool could reach\n".to_owned() } else { usable.text() };
+    let mut text =
+        if usable.len() == 0 { format!("no server that a tool could reach{NO_TOOLS}\n") } else { usable.text() };
     if others.len() > 0 {
         text += &format!("\n{}", others.text());
     }

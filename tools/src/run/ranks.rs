@@ -127,8 +127,12 @@ fn find_program(program: &OsStr, wdir: Option<&Path>) -> Result<PathBuf, String>
     let search = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&search).map(|directory| directory.join(program)).find(is_program);
     found.ok_or_else(|| {
-        let here = Path::new(program).exists();
-        let hint = if here { format!(" (it is in this directory: ./{shown}?)") } else { String::new() };
+        let beside = std::env::current_exe().ok().and_then(|own| Some(own.parent()?.join(program))).filter(is_program);
+        let hint = match beside {
+            _ if Path::new(program).exists() => format!(" (it is in this directory: ./{shown}?)"),
+            Some(beside) => format!(" (it is beside pmixrun: {}?)", beside.display()),
+            None => String::new(),
+        };
         format!("{shown}: no such program in PATH{hint}")
     })
 }

@@ -146,18 +146,19 @@ pub(crate) fn count_of(word: u64) -> Option<u64> {
     (counted(count) == word && count <= PAGES_MAX * PAGE_CAPACITY).then_some(count)
 }
 
-/// What names of pages and segments begin with, before their numbers.
+/// What names of pages and segments begin with, before their numbers. The functions below have them as literals: each rank's start
+/// makes such names, and to format a constant costs more.
 pub(crate) const PAGE_PREFIX: &str = "page-";
 pub(crate) const SEGMENT_PREFIX: &str = "segment-";
 
 /// Name of the file of page `number`.
 pub(crate) fn page_name(number: u64) -> String {
-    format!("{PAGE_PREFIX}{number}")
+    format!("page-{number}")
 }
 
 /// Name of the file of segment `number`.
 pub(crate) fn segment_name(number: u64) -> String {
-    format!("{SEGMENT_PREFIX}{number}")
+    format!("segment-{number}")
 }
 
 /// A mapped page.

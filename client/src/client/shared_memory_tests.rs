@@ -6,6 +6,7 @@ use pmix_dstore::segment::{ModexBuilder, Publisher, SegmentKind, build_job};
 
 use super::*;
 use crate::client::tests::{Stage, flag, nspace, stage_that_maps};
+use crate::other_jobs::AGAIN;
 
 /// A job of two ranks on one node, in segments.
 fn publish(directory: &tempfile::TempDir, name: &str) -> Publisher {
