@@ -65,6 +65,44 @@ server() {
     esac
 }
 
+# The switch, killed before its command COUNT: fails once it has fewer commands.
+killed() {
+    local name=/mnt/killed
+    mkdir -p "$name"
+    cat >"$name/command" <<'KILLED'
+#!/bin/sh
+count=$(($(cat /mnt/count) - 1))
+echo "$count" >/mnt/count
+[ "$count" -gt 0 ] || kill -KILL 0
+exec "/usr/bin/${0##*/}" "$@"
+KILLED
+    chmod +x "$name/command"
+    for command in dpkg-divert mv cp ln rm; do
+        ln -sf command "$name/$command"
+    done
+    echo "$2" >/mnt/count
+    # A group of its own, which is killed whole.
+    ! PATH=$name:$PATH setsid --wait pmix-dstore-switch "$1" >/dev/null 2>&1
+}
+
+# The switch, killed before each of its commands in turn: slurmstepd's path always leads to a library, and the next call sets all right.
+interrupted() {
+    local count=1 path
+    while killed "$1" "$count"; do
+        for path in "/usr/lib/$triplet/pmix2/lib"/libpmix.so{,.2}; do
+            [ -e "$path" ] || fail "killed before command $count of $1: $path leads to nothing"
+        done
+        pmix-dstore-switch "$1" >/dev/null || fail "$1, after one that was killed before command $count"
+        path=$(pmix-dstore-switch status)
+        said "$path" "^slurmstepd: $2" "$1, after one that was killed before command $count"
+        [ "$(grep -c "$2" <<<"$path")" -eq "$(wc -l <<<"$path")" ] || fail "$1, after one that was killed before command $count: $path"
+        pmix-dstore-switch "$3" >/dev/null
+        count=$((count + 1))
+    done
+    [ "$count" -gt 5 ] || fail "$1 was killed only $((count - 1)) times"
+    echo "$1 was killed at $((count - 1)) places"
+}
+
 . /etc/os-release
 echo "$PRETTY_NAME, $(dpkg-query -W -f '${Package} ${Version}\n' 'libpmix2*' openmpi-bin | grep ' .' | paste -sd ' ')"
 if dpkg -s libpmix2-dstore >/dev/null 2>&1; then
@@ -124,6 +162,14 @@ job stock
 pmix-dstore-switch on programs >/dev/null
 job ours
 pmix-dstore-switch on >/dev/null
+
+step "the switch is killed at each of its commands"
+pmix-dstore-switch off >/dev/null
+interrupted on "this library" off
+pmix-dstore-switch on >/dev/null
+interrupted off "the stock library" on
+pmix-dstore-switch on >/dev/null
+job ours
 
 step "apt-get remove, while it is switched on"
 apt-get remove -y libpmix2-dstore >/mnt/apt 2>&1 || fail "apt-get remove: $(cat /mnt/apt)"

@@ -1,10 +1,11 @@
 /* A small debugger's front end, as an example: it finds a launcher, waits until the ranks of its job wait for a debugger, prints their
  * processes, to which a debugger would attach now, and lets them go on.
  *
- *   frontend (--pid PID | --uri URI) [--stops COUNT] [--range rm|local] [--show COMMAND]
+ *   frontend (--pid PID | --uri URI) [--stops COUNT] [--range rm|local] [--show COMMAND] [--daemon PROGRAM]
  *
  * COUNT is how often the ranks stop (1). With --range the release goes to the launcher, or to all processes of the node, instead of
- * to the ranks. COMMAND is run, with the processes' numbers in $PIDS, while the ranks wait.
+ * to the ranks. COMMAND is run, with the processes' numbers in $PIDS, while the ranks wait. PROGRAM is started as the debugger's daemon
+ * on each node of the job (tests/programs/daemon.c is one), and the ranks wait until it has ended.
  * Exit status 0 if all of it succeeded.
  */
 #include "common.h"
@@ -16,7 +17,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static bool is_told;
+static bool is_told, has_ended;
 
 static void ready(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
                   pmix_info_t results[], size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *cbdata)
@@ -36,6 +37,51 @@ static void ready(size_t id, pmix_status_t status, const pmix_proc_t *source, pm
     pthread_cond_signal(&changed);
     pthread_mutex_unlock(&lock);
     done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);
+}
+
+static void ended(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
+                  pmix_info_t results[], size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *cbdata)
+{
+    (void) id;
+    (void) status;
+    (void) source;
+    (void) results;
+    (void) nresults;
+    for (size_t i = 0; i < ninfo; i++) {
+        if (strcmp(info[i].key, PMIX_JOB_TERM_STATUS) == 0) {
+            say("the daemon has ended: %d", info[i].value.data.status);
+        }
+    }
+    pthread_mutex_lock(&lock);
+    has_ended = true;
+    pthread_cond_signal(&changed);
+    pthread_mutex_unlock(&lock);
+    done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);
+}
+
+/* Starts the debugger's daemon for a job, and waits until it has ended. */
+static void run_daemon(const char *program, const char *job)
+{
+    pmix_status_t code = PMIX_EVENT_JOB_END;
+    PMIx_Register_event_handler(&code, 1, NULL, 0, ended, NULL, NULL);
+    pmix_proc_t target = proc_of(job, PMIX_RANK_WILDCARD);
+    infos_t of_job = { 0 };
+    add(&of_job, PMIX_DEBUGGER_DAEMONS, value_bool(true));
+    add(&of_job, PMIX_DEBUG_TARGET, value_proc(&target));
+    char *words[] = { (char *) program, NULL };
+    pmix_app_t app = { .cmd = (char *) program, .argv = words, .maxprocs = 1 };
+    pmix_nspace_t nspace = "";
+    pmix_status_t status = PMIx_Spawn(of_job.items, of_job.count, &app, 1, nspace);
+    say("daemon: %d", status);
+    free_infos(&of_job);
+    if (status != PMIX_SUCCESS) {
+        exit(1);
+    }
+    pthread_mutex_lock(&lock);
+    while (!has_ended) {
+        pthread_cond_wait(&changed, &lock);
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 /* Waits for the event, at most for a second: one that came before this program was connected may have been forgotten. */
@@ -106,7 +152,7 @@ static void release(const pmix_proc_t *me, const char *job, const char *to)
 int main(int argc, char **argv)
 {
     infos_t server = { 0 };
-    const char *range = NULL, *command = NULL;
+    const char *range = NULL, *command = NULL, *daemon = NULL;
     int stops = 1;
     for (int at = 1; at + 1 < argc; at += 2) {
         const char *name = argv[at], *value = argv[at + 1];
@@ -122,6 +168,8 @@ int main(int argc, char **argv)
             range = value;
         } else if (strcmp(name, "--show") == 0) {
             command = value;
+        } else if (strcmp(name, "--daemon") == 0) {
+            daemon = value;
         }
     }
     pmix_proc_t me = proc_of("", 0);
@@ -140,6 +188,10 @@ int main(int argc, char **argv)
             await_event();
         }
         show(job, command);
+        if (daemon != NULL) {
+            run_daemon(daemon, job);
+            daemon = NULL;
+        }
         release(&me, job, range);
     }
     status = PMIx_tool_finalize();

@@ -94,8 +94,34 @@ fn a_front_end_releases_ranks_that_stop_in_init() {
         assert_debugged(&ended, 1);
         // Connected.
         assert_eq!(ended.count(", state 6, "), 2, "{ranks:?} {front:?}: {ended}");
-        let supported = "stops: pmix.dbg.exec,pmix.dbg.init,pmix.dbg.notify";
+        let supported = "stops: pmix.dbg.exec,pmix.dbg.init,pmix.dbg.notify,pmix.debugger";
         assert!(lines(&ended, "job: ")[0].ends_with(supported), "{ranks:?} {front:?}: {ended}");
+    }
+}
+
+/// The front end starts a daemon beside the ranks while they wait, which is told of its target and sees its processes.
+#[test]
+fn a_front_end_starts_a_daemon_beside_the_ranks() {
+    let both = [Library::ours(), Library::Stock];
+    for (ranks, front) in both.into_iter().flat_map(|ranks| both.map(|front| (ranks, front))) {
+        let words = format!("--daemon {}", program("daemon").display());
+        let ended = debugged(ranks, front, "--stop-in-init", &words);
+        assert_debugged(&ended, 1);
+        assert_eq!(
+            (lines(&ended, "daemon: 0").len(), lines(&ended, "the daemon has ended: 0").len()),
+            (1, 1),
+            "{ended}"
+        );
+        let pid = |line: &&str| line.rsplit_once("pid ").map(|(_, pid)| pid.split(' ').next().unwrap().to_owned());
+        let mut attached: Vec<_> = lines(&ended, "daemon: would attach to rank ").iter().filter_map(pid).collect();
+        let shown = (0..2).filter_map(|rank| {
+            let line = lines(&ended, &format!("rank {rank}: pid "))[0].to_owned();
+            line.split("pid ").nth(1)?.split(' ').next().map(str::to_owned)
+        });
+        let mut shown: Vec<String> = shown.collect();
+        attached.sort_unstable();
+        shown.sort_unstable();
+        assert_eq!(attached, shown, "{ranks:?} {front:?}: {ended}");
     }
 }
 

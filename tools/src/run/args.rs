@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::{ArgAction, CommandFactory, Parser, ValueEnum};
+use clap::parser::ValueSource;
+use clap::{ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum};
 
 use super::hosts;
 use super::placement::{BIND_TO, BindTo, MAP_BY, MapBy};
@@ -22,11 +23,14 @@ pmixrun says what the ranks wait for.
 Tools find the job by the process number of pmixrun, by its server's namespace, or by the address; see pmixctl(1). Ranks that wait for a \
 debugger go on when it sends PMIX_DEBUGGER_RELEASE.
 
+A colon before -n begins a further application of the same job, which may have -x, --genv, --mca and --wdir of its own. Its ranks follow \
+those of the one before. After -- the program has all words.
+
 Options with one dash that people know from mpirun and mpiexec, such as -np or -wdir, are taken, too.";
 
 /// Start the ranks of a parallel program on this node and serve them as their PMIx server
 #[derive(Parser, Debug)]
-#[command(name = "pmixrun", version, after_help = AFTER_HELP, max_term_width = 120, override_usage = "pmixrun -n N [OPTIONS] PROGRAM [ARGS...]")]
+#[command(name = "pmixrun", version, after_help = AFTER_HELP, max_term_width = 120, override_usage = "pmixrun -n N [OPTIONS] PROGRAM [ARGS...] [: -n N [OPTIONS] PROGRAM [ARGS...]]...")]
 pub struct Options {
     /// Number of ranks; without it, the slots of --host or --hostfile, or N of --map-by ppr:N:node
     #[arg(short = 'n', long = "np", alias = "n", short_alias = 'c', value_name = "N", value_parser = count)]
@@ -105,8 +109,6 @@ pub struct Options {
     /// Taken and without effect: pmixrun asks nobody's leave to run as root
     #[arg(long, hide = true)]
     allow_run_as_root: bool,
-    #[arg(skip)]
-    is_ended_by_dashes: bool,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM [ARGS]")]
     words: Vec<OsString>,
@@ -151,11 +153,26 @@ pub struct Stops {
     pub in_app: Option<Option<String>>,
 }
 
-/// The program to run, and the options.
+/// An application: ranks with one program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AppArgs {
+    /// The number of its ranks.
+    pub ranks: u32,
+    /// Variables that the command line sets for them, in its order.
+    pub variables: Vec<(OsString, OsString)>,
+    /// The directory in which they start, if it is not this process's.
+    pub wdir: Option<PathBuf>,
+    /// The program.
+    pub program: OsString,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+}
+
+/// The programs to run, and the options.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Args {
-    /// Number of ranks.
-    pub ranks: u32,
+    /// The applications, of which there is at least one. Their ranks follow each other.
+    pub apps: Vec<AppArgs>,
     /// Binding.
     pub bind_to: BindTo,
     /// Tag each line of output.
@@ -176,24 +193,16 @@ pub struct Args {
     pub remote: bool,
     /// Where ranks are to wait.
     pub stops: Stops,
-    /// Variables that the command line sets for the ranks, in its order.
-    pub variables: Vec<(OsString, OsString)>,
     /// What the user should know before the job starts.
     pub warnings: Vec<String>,
-    /// The directory in which ranks start, if it is not this process's.
-    pub wdir: Option<PathBuf>,
     /// The library that ranks load.
     pub library: Library,
-    /// The program.
-    pub program: OsString,
-    /// Its arguments.
-    pub args: Vec<OsString>,
 }
 
 /// How a command line may begin to tell the number of ranks.
 const RANKS_NAMES: [&str; 5] = ["-n", "-np", "--np", "--n", "-c"];
 /// The most ranks; a larger number is taken for a mistake.
-const RANKS_MAX: u32 = 65_536;
+pub const RANKS_MAX: u32 = 65_536;
 
 impl Args {
     /// Reads a command line that begins with the program's own name.
@@ -201,32 +210,80 @@ impl Args {
     /// # Errors
     /// What to print: the mistake and its remedy, the help or the version.
     pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Args, clap::Error> {
-        let (words, has_end) = spelled_out(&Options::command(), words.into_iter().collect());
-        let options = Options { is_ended_by_dashes: has_end, ..Options::try_parse_from(words)? };
-        options.checked().map_err(|why| Options::command().error(ErrorKind::ValueValidation, why))
+        let words: Vec<OsString> = words.into_iter().collect();
+        let mut parts: Vec<Vec<OsString>> = parts(&words).map(<[OsString]>::to_vec).collect();
+        let (first, has_end) = spelled_out(&Options::command(), parts.remove(0));
+        let wrong = |why: String| Options::command().error(ErrorKind::ValueValidation, why);
+        if has_end {
+            // What follows is the program's own.
+            let (words, _) = spelled_out(&Options::command(), words);
+            return Options::try_parse_from(words)?.checked(&[]).map_err(wrong);
+        }
+        let mut further = Vec::new();
+        for part in parts {
+            let words = words.first().cloned().into_iter().chain(part).collect();
+            let (words, _) = spelled_out(&Options::command(), words);
+            let matches = Options::command().try_get_matches_from(words)?;
+            if let Some(id) = matches.ids().find(|id| is_of_job(&matches, id.as_str())) {
+                let name = id.as_str().replace('_', "-");
+                return Err(wrong(format!("--{name} is for the whole job: it belongs before the first program")));
+            }
+            further.push(Options::from_arg_matches(&matches)?);
+        }
+        Options::try_parse_from(first)?.checked(&further).map_err(wrong)
+    }
+
+    /// The number of ranks of all applications.
+    pub fn ranks(&self) -> u32 {
+        self.apps.iter().map(|app| app.ranks).sum()
     }
 }
 
+/// The parts of a command line, one for each application. Programs may have the word for themselves; with a number of ranks behind it,
+/// it separates applications.
+fn parts(words: &[OsString]) -> impl Iterator<Item = &[OsString]> {
+    let is_cut = |at: &usize| {
+        let next = words.get(at + 1).map(|next| next.to_string_lossy());
+        words[*at] == ":" && next.is_some_and(|next| RANKS_NAMES.iter().any(|name| next == *name))
+    };
+    let cuts: Vec<usize> = (0..words.len()).filter(is_cut).collect();
+    let starts = std::iter::once(0).chain(cuts.clone().into_iter().map(|cut| cut + 1));
+    starts.zip(cuts.into_iter().chain([words.len()])).map(|(start, end)| &words[start..end])
+}
+
+/// Whether the command line of a further application has this option, which is for the whole job.
+fn is_of_job(matches: &ArgMatches, id: &str) -> bool {
+    const OF_APPLICATIONS: [&str; 6] = ["ranks", "variables", "pairs", "mca", "wdir", "words"];
+    let is_argument = matches.try_contains_id(id).is_ok() && id != "Options";
+    let is_given = is_argument && matches.value_source(id) == Some(ValueSource::CommandLine);
+    is_given && !OF_APPLICATIONS.contains(&id)
+}
+
 impl Options {
-    fn checked(self) -> Result<Args, String> {
-        // Programs may have the word for themselves; with a number of ranks behind it, it is meant for mpirun.
-        let is_next = |pair: &[OsString]| pair[0] == ":" && RANKS_NAMES.iter().any(|name| pair[1] == *name);
-        if self.words.windows(2).any(is_next) && !self.is_ended_by_dashes {
-            return Err("a colon separates programs for mpirun, and pmixrun starts one program; -- before the program lets it have the word".into());
+    /// The job; `further` are the applications after the first.
+    fn checked(self, further: &[Options]) -> Result<Args, String> {
+        let mut ranks = u64::from(self.count_of_ranks(0)?);
+        let mut apps = vec![self.application(ranks as u32)?];
+        for options in further {
+            let count = options.ranks.ok_or("the number of ranks is missing")?;
+            ranks += u64::from(count);
+            apps.push(options.application(count)?);
         }
-        let ranks = self.count_of_ranks()?;
+        if ranks > u64::from(RANKS_MAX) {
+            return Err(format!("{ranks} ranks: their number goes from 1 to {RANKS_MAX}"));
+        }
+        self.count_of_ranks(ranks - u64::from(apps[0].ranks))?;
         // As mpirun binds where ranks are mapped.
         let by_map = self.map_by.filter(|map| map.by_core).map_or(BindTo::None, |_| BindTo::Core);
-        let (variables, warnings) = (self.variables()?, self.missing());
+        let warnings = std::iter::once(&self).chain(further).flat_map(Options::missing).collect();
         let tmpdir = || std::env::var_os("TMPDIR").filter(|dir| !dir.is_empty()).unwrap_or_else(|| "/tmp".into());
         let report = if self.json {
             Some(Report::Json)
         } else {
             (self.report || self.report_to.is_some()).then_some(Report::Text)
         };
-        let mut words = self.words.into_iter();
         Ok(Args {
-            ranks,
+            apps,
             bind_to: self.bind_to.unwrap_or(by_map),
             tag_output: self.tag_output || self.output.is_some(),
             timeout: self.timeout,
@@ -237,21 +294,23 @@ impl Options {
             report_uri: self.report_uri,
             remote: self.remote,
             stops: Stops { on_exec: self.stop_on_exec, in_init: self.stop_in_init, in_app: self.stop_in_app },
-            variables,
             warnings,
-            wdir: self.wdir,
             library: match self.lib {
                 None => Library::Own,
                 Some(name) if name.as_os_str() == "system" => Library::System,
                 Some(directory) => Library::In(directory),
             },
-            program: words.next().unwrap_or_default(),
-            args: words.collect(),
         })
     }
 
-    /// The number of ranks, which the slots limit.
-    fn count_of_ranks(&self) -> Result<u32, String> {
+    fn application(&self, ranks: u32) -> Result<AppArgs, String> {
+        let mut words = self.words.iter().cloned();
+        let (program, variables) = (words.next().unwrap_or_default(), self.variables()?);
+        Ok(AppArgs { ranks, variables, wdir: self.wdir.clone(), program, args: words.collect() })
+    }
+
+    /// The number of ranks, which the slots limit; there are `further` ones of other applications.
+    fn count_of_ranks(&self, further: u64) -> Result<u32, String> {
         let map = self.map_by.unwrap_or_default();
         let (listed, option) = match &self.hostfile {
             Some(file) => (Some(hosts::slots_of_file(file)?), "--hostfile"),
@@ -263,11 +322,14 @@ impl Options {
         };
         let ranks = self.ranks.or(map.per_node).or(slots);
         let ranks = ranks.ok_or("the number of ranks is missing: pmixrun -n N PROGRAM")?;
-        match slots.filter(|slots| *slots < ranks && !self.oversubscribe && !map.oversubscribes) {
+        let all = u64::from(ranks) + further;
+        match slots.filter(|slots| u64::from(*slots) < all && !self.oversubscribe && !map.oversubscribes) {
             Some(slots) => Err(format!(
-                "-n {ranks}: too many ranks for the slots of {option} ({slots}); --oversubscribe allows them"
+                "-n {all}: too many ranks for the slots of {option} ({slots}); --oversubscribe allows them"
             )),
-            None if ranks > RANKS_MAX => Err(format!("{option}: the number of ranks goes from 1 to {RANKS_MAX}")),
+            None if all > u64::from(RANKS_MAX) => {
+                Err(format!("{option}: the number of ranks goes from 1 to {RANKS_MAX}"))
+            }
             None => Ok(ranks),
         }
     }
@@ -350,19 +412,36 @@ mod tests {
         Options::command().debug_assert();
     }
 
+    /// The first application.
+    fn app(line: &str) -> AppArgs {
+        run(line).apps.remove(0)
+    }
+
     #[test]
     fn options_end_at_the_program() {
         let args = run("-n 4 --tag-output --bind-to core prog -n 7 --report");
-        assert_eq!((args.ranks, args.bind_to, args.tag_output), (4, BindTo::Core, true));
-        assert_eq!(args.program, "prog");
-        assert_eq!(args.args, ["-n", "7", "--report"]);
+        assert_eq!((args.ranks(), args.bind_to, args.tag_output), (4, BindTo::Core, true));
+        assert_eq!(args.apps[0].program, "prog");
+        assert_eq!(args.apps[0].args, ["-n", "7", "--report"]);
         assert_eq!(args.report, None);
-        let args = run("-n 1 -- -prog -- -x");
-        assert_eq!((args.program, args.args), ("-prog".into(), vec!["--".into(), "-x".into()]));
-        assert_eq!(run("-n 1 prog : x").args, [":", "x"]);
-        assert_eq!(run("-n 1 -- prog : -n 3").args, [":", "-n", "3"]);
-        let args = run("-n 1 -x A=-n prog -np 3 -wdir /");
-        assert_eq!((args.ranks, args.args), (1, ["-np", "3", "-wdir", "/"].map(OsString::from).into()));
+        let one = app("-n 1 -- -prog -- -x");
+        assert_eq!((one.program, one.args), ("-prog".into(), vec!["--".into(), "-x".into()]));
+        assert_eq!(app("-n 1 prog : x").args, [":", "x"]);
+        assert_eq!(app("-n 1 -- prog : -n 3").args, [":", "-n", "3"]);
+        let one = app("-n 1 -x A=-n prog -np 3 -wdir /");
+        assert_eq!((one.ranks, one.args), (1, ["-np", "3", "-wdir", "/"].map(OsString::from).into()));
+    }
+
+    #[test]
+    fn a_colon_begins_a_further_application() {
+        let args = run("--timeout 5 -n 2 -x A=1 one x : -np 3 -wdir /tmp -x B=2 two : y : -n 1 three");
+        assert_eq!((args.ranks(), args.apps.len(), args.timeout), (6, 3, Some(Duration::from_secs(5))));
+        let words = |app: &AppArgs| (app.ranks, app.program.to_string_lossy().into_owned(), app.args.len());
+        let told: Vec<_> = args.apps.iter().map(words).collect();
+        assert_eq!(told, [(2, "one".into(), 1), (3, "two".into(), 2), (1, "three".into(), 0)]);
+        assert_eq!(args.apps[1].wdir, Some("/tmp".into()));
+        assert_eq!(args.apps[1].variables, [("B".into(), "2".into())]);
+        assert_eq!((args.apps[0].wdir.clone(), args.apps[2].variables.len()), (None, 0));
     }
 
     #[test]
@@ -377,17 +456,17 @@ mod tests {
             "-host localhost:3 p",
             "-H localhost:2,localhost p",
         ] {
-            assert_eq!(run(line).ranks, 3, "{line}");
+            assert_eq!(run(line).ranks(), 3, "{line}");
         }
         for line in ["-l", "-prepend-rank", "--label", "-tag-output", "--output tag", "--output=rank"] {
             assert!(run(&format!("-n 1 {line} p")).tag_output, "{line}");
         }
         for line in ["-wdir /x", "--wdir /x", "-wd /x", "--chdir=/x"] {
-            assert_eq!(run(&format!("-n 1 {line} p")).wdir, Some("/x".into()), "{line}");
+            assert_eq!(app(&format!("-n 1 {line} p")).wdir, Some("/x".into()), "{line}");
         }
         let args = run("-n 1 --allow-run-as-root -x A=1=2 -genv B 2 -env C - -mca btl tcp --lib system p");
         let set = [("A", "1=2"), ("B", "2"), ("C", "-"), ("OMPI_MCA_btl", "tcp")];
-        assert_eq!(args.variables, set.map(|(name, value)| (name.into(), value.into())));
+        assert_eq!(args.apps[0].variables, set.map(|(name, value)| (name.into(), value.into())));
         assert_eq!(args.library, Library::System);
         for (line, bind_to) in [
             ("-map-by core", BindTo::Core),
@@ -397,10 +476,10 @@ mod tests {
         ] {
             assert_eq!(run(&format!("-n 1 {line} p")).bind_to, bind_to, "{line}");
         }
-        assert_eq!(run("--map-by ppr:3:node p").ranks, 3);
-        assert_eq!(run("-n 5 --map-by ppr:3:node:oversubscribe p").ranks, 5);
+        assert_eq!(run("--map-by ppr:3:node p").ranks(), 3);
+        assert_eq!(run("-n 5 --map-by ppr:3:node:oversubscribe p").ranks(), 5);
         let args = run("-n 1 -x PATH -x PMIX_TEST_NO_SUCH p");
-        assert_eq!((args.variables, args.warnings.len()), (vec![], 1));
+        assert_eq!((args.apps[0].variables.len(), args.warnings.len()), (0, 1));
     }
 
     #[test]
@@ -452,7 +531,10 @@ mod tests {
             ("--host elsewhere.invalid:2 prog", "elsewhere.invalid is not this node"),
             ("--host localhost:many prog", "localhost:many"),
             ("-n 1 -x =1 prog", "no name of a variable"),
-            ("-n 2 prog : -n 1 prog", "starts one program"),
+            ("-n 2 prog : -n 1 --timeout 5 prog", "--timeout is for the whole job"),
+            ("-n 2 prog : -n 1", "PROGRAM"),
+            ("--host localhost:2 -n 2 prog : -n 1 prog", "-n 3: too many ranks"),
+            ("-n 60000 prog : -n 60000 prog", "120000 ranks: their number goes from 1 to 65536"),
         ] {
             let error = parse(line).expect_err(line);
             assert!(error.contains(word), "{line}: {error}");

@@ -1,12 +1,36 @@
 //! What tools and ranks may do to the ranks' processes: `PMIx_Job_control`.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use nix::sys::signal::Signal;
 use nix::unistd::geteuid;
-use pmix_dstore::model::{Info, InfoFlags, Nspace, Proc, Status, Value, keys};
+use pmix_dstore::model::{Info, InfoFlags, Nspace, Proc, Rank, Status, Value, keys};
 
-/// Ranks of the job.
+/// A job and the numbers of its ranks' processes, by which the launcher knows them: they follow each other.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Place {
+    /// The job.
+    pub nspace: Nspace,
+    /// The number of its rank 0.
+    pub first: u32,
+    /// How many ranks it has.
+    pub size: u32,
+}
+
+impl Place {
+    /// The number of a rank.
+    pub fn number(&self, rank: Rank) -> Option<u32> {
+        (rank.0 < self.size).then_some(self.first + rank.0)
+    }
+
+    /// The numbers of all its ranks.
+    pub fn numbers(&self) -> Range<u32> {
+        self.first..self.first + self.size
+    }
+}
+
+/// Ranks of the launcher's jobs, by their numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Ranks {
     /// All of them.
@@ -16,30 +40,31 @@ pub(super) enum Ranks {
 }
 
 impl Ranks {
-    /// The ranks that are named; all of them if none is. A job of `size` ranks has the namespace `job`.
+    /// The ranks that are named; all of them if none is, or the launched job as a whole, which is the first of `jobs`: with it all others
+    /// end.
     ///
     /// # Errors
-    /// `ERR_INVALID_NAMESPACE` for a process of another job, `ERR_NOT_FOUND` for a rank that the job does not have.
-    pub fn read<'p>(job: &Nspace, size: u32, procs: impl IntoIterator<Item = &'p Proc>) -> Result<Ranks, Status> {
+    /// `ERR_INVALID_NAMESPACE` for a process of another job, `ERR_NOT_FOUND` for a rank that its job does not have.
+    pub fn read<'p>(jobs: &[Place], procs: impl IntoIterator<Item = &'p Proc>) -> Result<Ranks, Status> {
         let mut procs = procs.into_iter().peekable();
         let mut is_all = procs.peek().is_none();
         let mut these = BTreeSet::new();
         for proc in procs {
+            let at = jobs.iter().position(|job| job.nspace == proc.nspace).ok_or(Status::ERR_INVALID_NAMESPACE)?;
             match proc.rank.is_process() {
-                _ if proc.nspace != *job => return Err(Status::ERR_INVALID_NAMESPACE),
-                true if proc.rank.0 >= size => return Err(Status::ERR_NOT_FOUND),
-                true => drop(these.insert(proc.rank.0)),
-                false => is_all = true,
+                true => drop(these.insert(jobs[at].number(proc.rank).ok_or(Status::ERR_NOT_FOUND)?)),
+                false if at == 0 => is_all = true,
+                false => these.extend(jobs[at].numbers()),
             }
         }
         Ok(if is_all { Ranks::All } else { Ranks::These(these) })
     }
 
-    /// Whether a rank is among them.
-    pub fn contains(&self, rank: usize) -> bool {
+    /// Whether the rank with this number is among them.
+    pub fn contains(&self, number: usize) -> bool {
         match self {
             Ranks::All => true,
-            Ranks::These(these) => u32::try_from(rank).is_ok_and(|rank| these.contains(&rank)),
+            Ranks::These(these) => u32::try_from(number).is_ok_and(|number| these.contains(&number)),
         }
     }
 }
@@ -120,16 +145,16 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// Reads a request about the job `job` of `size` ranks.
+    /// Reads a request about ranks of these jobs.
     ///
     /// # Errors
     /// `ERR_NO_PERMISSIONS` for another user than the launcher's and root, `ERR_BAD_PARAM` for several actions or a signal that does not
     /// exist, `ERR_NOT_SUPPORTED` for other directives; and those of [`Ranks::read`].
-    pub fn read(job: &Nspace, size: u32, targets: &[Proc], directives: &[Info]) -> Result<Control, Status> {
+    pub fn read(jobs: &[Place], targets: &[Proc], directives: &[Info]) -> Result<Control, Status> {
         if !may_control(directives) {
             return Err(Status::ERR_NO_PERMISSIONS);
         }
-        let ranks = Ranks::read(job, size, targets)?;
+        let ranks = Ranks::read(jobs, targets)?;
         let mut asked = None;
         for info in directives {
             if let Some(action) = Action::read(info)?
@@ -151,8 +176,6 @@ pub(super) fn may_control(infos: &[Info]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use pmix_dstore::model::Rank;
-
     use super::*;
 
     fn job() -> Nspace {
@@ -164,7 +187,8 @@ mod tests {
     }
 
     fn read(targets: &[Proc], directives: &[Info]) -> Result<Control, Status> {
-        Control::read(&job(), 4, targets, directives)
+        let spawned = Place { nspace: Nspace::new("spawned").unwrap(), first: 4, size: 2 };
+        Control::read(&[Place { nspace: job(), first: 0, size: 4 }, spawned], targets, directives)
     }
 
     fn switch(key: &'static str) -> Info {
@@ -178,6 +202,10 @@ mod tests {
         assert_eq!(ranks(&[rank(Rank(1)), rank(Rank::WILDCARD)]), Ok(Ranks::All));
         assert_eq!(ranks(&[rank(Rank(3)), rank(Rank(1))]), Ok(Ranks::These(BTreeSet::from([1, 3]))));
         assert_eq!(ranks(&[rank(Rank(4))]), Err(Status::ERR_NOT_FOUND));
+        let of_spawned = |rank| Proc::new(Nspace::new("spawned").unwrap(), rank);
+        assert_eq!(ranks(&[of_spawned(Rank::WILDCARD)]), Ok(Ranks::These(BTreeSet::from([4, 5]))));
+        assert_eq!(ranks(&[of_spawned(Rank(1)), rank(Rank(0))]), Ok(Ranks::These(BTreeSet::from([0, 5]))));
+        assert_eq!(ranks(&[of_spawned(Rank(2))]), Err(Status::ERR_NOT_FOUND));
         let other = Proc::new(Nspace::new("other").unwrap(), Rank::WILDCARD);
         assert_eq!(ranks(&[rank(Rank::WILDCARD), other]), Err(Status::ERR_INVALID_NAMESPACE));
     }

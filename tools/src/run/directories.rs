@@ -13,10 +13,9 @@ use pmix_server::leftovers::sweep;
 use super::ranks::hint_on_descriptors;
 use super::watchdog::Watchdog;
 
-/// The session's directory. It contains the job's directory, which contains one for each rank.
+/// The session's directory. It contains a directory of each job, which contains one for each rank.
 pub(super) struct Directories {
     top: PathBuf,
-    job: PathBuf,
     /// The process that made the directories. Only it removes them, not a forked child.
     owner: u32,
     alive: Alive,
@@ -66,23 +65,26 @@ fn refusal(path: &Path, error: &io::Error) -> String {
 }
 
 impl Directories {
-    /// Makes the directories below `tmpdir`, accessible only to this user. The watchdog removes them if this process is
+    /// Makes the session's directory below `tmpdir`, accessible only to this user, for a launched job of so many ranks. The watchdog removes them if this process is
     /// killed.
     pub fn create(tmpdir: &Path, ranks: u32, watchdog: &Watchdog) -> Result<Directories, String> {
         let tmpdir = std::path::absolute(tmpdir).map_err(|error| format!("{}: {error}", tmpdir.display()))?;
         let owner = std::process::id();
-        let make = |path: &Path| create(path).map_err(|error| refusal(path, &error));
         let room = Some(Room::take(ranks)?);
         let hostname = gethostname().unwrap_or_default().to_string_lossy().into_owned();
         // What cannot be removed stays for the next one.
         sweep(&tmpdir, hostname.split('.').next().unwrap_or_default());
         let (top, alive) = Self::begin(&tmpdir, watchdog)?;
-        let directories = Directories { job: top.join("job"), top, owner, alive, room };
-        make(&directories.job)?;
-        for rank in 0..ranks {
-            make(&directories.rank(rank))?;
-        }
-        Ok(directories)
+        Ok(Directories { top, owner, alive, room })
+    }
+
+    /// Makes the directory of a job with its ranks'.
+    pub fn add_job(&self, name: &str, ranks: u32) -> Result<JobDirectory, String> {
+        let make = |path: &Path| create(path).map_err(|error| refusal(path, &error));
+        let job = JobDirectory(self.top.join(name));
+        make(&job.0)?;
+        (0..ranks).try_for_each(|rank| make(&job.rank(rank)))?;
+        Ok(job)
     }
 
     /// Makes the session's directory.
@@ -109,15 +111,20 @@ impl Directories {
     pub fn top(&self) -> &Path {
         &self.top
     }
+}
 
-    /// The job's directory.
-    pub fn job(&self) -> &Path {
-        &self.job
+/// A job's directory. It goes with the session's.
+pub(super) struct JobDirectory(PathBuf);
+
+impl JobDirectory {
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.0
     }
 
     /// A rank's directory.
     pub fn rank(&self, rank: u32) -> PathBuf {
-        self.job.join(rank.to_string())
+        self.0.join(rank.to_string())
     }
 }
 

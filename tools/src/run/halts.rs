@@ -2,55 +2,65 @@
 
 use std::ffi::{CStr, CString};
 
-use super::control::Ranks;
+use super::control::{Place, Ranks};
 
 /// Name of the breakpoint at which the launcher itself stops ranks: their program has been loaded, and nothing of it has run.
 pub(super) const ON_EXEC: &CStr = c"pmix-exec";
 
-/// The breakpoints of the ranks that wait.
+/// The breakpoints of the ranks of a job that wait. Ranks are named by their numbers.
 pub(super) struct Halts {
+    /// The number of the job's rank 0.
+    first: usize,
     at: Vec<Option<CString>>,
     /// Whether all have been reported as waiting, and none has gone on since.
     is_reported: bool,
 }
 
 impl Halts {
-    /// No rank of this many waits.
-    pub fn new(ranks: u32) -> Halts {
-        Halts { at: vec![None; ranks as usize], is_reported: false }
+    /// No rank of this job waits.
+    pub fn new(job: &Place) -> Halts {
+        Halts { first: job.first as usize, at: vec![None; job.size as usize], is_reported: false }
+    }
+
+    /// The ranks by their numbers.
+    fn numbered(&mut self) -> impl Iterator<Item = (usize, &mut Option<CString>)> {
+        (self.first..).zip(&mut self.at)
     }
 
     /// A rank waits at a breakpoint.
     pub fn add(&mut self, rank: usize, breakpoint: &CStr) {
-        if let Some(at) = self.at.get_mut(rank) {
+        if let Some((_, at)) = self.numbered().find(|(number, _)| *number == rank) {
             *at = Some(breakpoint.to_owned());
         }
     }
 
     /// Ranks go on. Returns those among them that the launcher stopped on exec.
     pub fn release(&mut self, ranks: &Ranks) -> Vec<usize> {
-        let mut on_exec = Vec::new();
-        for (rank, at) in self.at.iter_mut().enumerate().filter(|(rank, _)| ranks.contains(*rank)) {
+        let (mut on_exec, mut go_on) = (Vec::new(), false);
+        for (rank, at) in self.numbered().filter(|(rank, _)| ranks.contains(*rank)) {
             if let Some(at) = at.take() {
-                self.is_reported = false;
+                go_on = true;
                 on_exec.extend((*at == *ON_EXEC).then_some(rank));
             }
         }
+        self.is_reported &= !go_on;
         on_exec
     }
 
     /// Ranks are continued by SIGCONT, which those that wait in the library do not see.
     pub fn resume(&mut self, ranks: &Ranks) {
-        for (_, at) in self.at.iter_mut().enumerate().filter(|(rank, _)| ranks.contains(*rank)) {
+        let mut go_on = false;
+        for (_, at) in self.numbered().filter(|(rank, _)| ranks.contains(*rank)) {
             if at.as_deref() == Some(ON_EXEC) {
-                (*at, self.is_reported) = (None, false);
+                (*at, go_on) = (None, true);
             }
         }
+        self.is_reported &= !go_on;
     }
 
     /// Where the first of the ranks `running` waits, if all of them wait.
     fn first(&self, running: impl Iterator<Item = usize>) -> Option<&CString> {
-        let mut places = running.map(|rank| self.at.get(rank)?.as_ref());
+        let mut places = running.map(|rank| self.at.get(rank.checked_sub(self.first)?)?.as_ref());
         let first = places.next()??;
         places.all(|place| place.is_some()).then_some(first)
     }
@@ -72,11 +82,17 @@ impl Halts {
 mod tests {
     use std::collections::BTreeSet;
 
+    use pmix_dstore::model::Nspace;
+
     use super::*;
+
+    fn place(first: u32) -> Place {
+        Place { nspace: Nspace::new("job").unwrap(), first, size: 3 }
+    }
 
     #[test]
     fn a_job_is_ready_once_when_all_its_ranks_wait() {
-        let mut halts = Halts::new(3);
+        let mut halts = Halts::new(&place(0));
         assert_eq!(halts.report(0..3), None);
         halts.add(0, ON_EXEC);
         halts.add(1, c"here");
@@ -100,5 +116,14 @@ mod tests {
         // A rank that the job does not have.
         halts.add(7, c"there");
         assert!(!halts.is_whole(std::iter::empty()));
+    }
+
+    #[test]
+    fn the_ranks_of_a_spawned_job_have_later_numbers() {
+        let mut halts = Halts::new(&place(4));
+        (4..7).for_each(|rank| halts.add(rank, ON_EXEC));
+        halts.add(1, ON_EXEC);
+        assert!(halts.is_whole(4..7) && !halts.is_whole(0..1));
+        assert_eq!(halts.release(&Ranks::These(BTreeSet::from([1, 5]))), [5]);
     }
 }

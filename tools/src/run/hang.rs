@@ -13,8 +13,9 @@ use crate::waits::{self, JobProcess, Processes};
 const LINES_MAX: usize = 8;
 
 /// A line for each collective and each Get that waits, and one for each group of other ranks that have not ended.
-pub(super) fn explained(table: &Table<'_>, waiting: &Waiting) -> Vec<String> {
-    let ranks: Vec<(ProcInfo, &Row)> = table.proc_infos().into_iter().zip(&table.rows).collect();
+pub(super) fn explained(tables: &[Table<'_>], waiting: &Waiting) -> Vec<String> {
+    let ranks: Vec<(ProcInfo, &Row)> =
+        tables.iter().flat_map(|table| table.proc_infos().into_iter().zip(&table.rows)).collect();
     let known = |(process, row): &(ProcInfo, &Row)| {
         (process.proc.clone(), JobProcess { process: process.clone(), is_connected: row.is_connected })
     };
@@ -24,7 +25,14 @@ pub(super) fn explained(table: &Table<'_>, waiting: &Waiting) -> Vec<String> {
     let mut lines = first(collectives.collect());
     lines.extend(first(gets.collect()));
     let told = told_of(waiting);
-    lines.extend(elsewhere(ranks.iter().filter(|(process, row)| row.ended.is_none() && !told.contains(&process.proc))));
+    for table in tables {
+        let is_elsewhere = |(process, row): &&(ProcInfo, &Row)| {
+            process.proc.nspace == *table.job && row.ended.is_none() && !told.contains(&process.proc)
+        };
+        // The launched job is the first, and the only one in most cases.
+        let of = if table.job == tables[0].job { String::new() } else { format!(" of {}", table.job) };
+        lines.extend(elsewhere(ranks.iter().filter(is_elsewhere), &of));
+    }
     lines
 }
 
@@ -36,8 +44,8 @@ fn told_of(waiting: &Waiting) -> BTreeSet<&Proc> {
     waiting.collectives.iter().flat_map(of).chain(waiting.gets.iter().map(|get| &get.asker)).collect()
 }
 
-/// Where ranks are that are in no call that waits.
-fn elsewhere<'r>(ranks: impl Iterator<Item = &'r (ProcInfo, &'r Row)>) -> Vec<String> {
+/// Where ranks are that are in no call that waits; `of` names their job.
+fn elsewhere<'r>(ranks: impl Iterator<Item = &'r (ProcInfo, &'r Row)>, of: &str) -> Vec<String> {
     let mut groups: BTreeMap<&str, Vec<&ProcInfo>> = BTreeMap::new();
     for (process, row) in ranks {
         let what = match (row.is_connected, row.is_finalized) {
@@ -47,7 +55,7 @@ fn elsewhere<'r>(ranks: impl Iterator<Item = &'r (ProcInfo, &'r Row)>) -> Vec<St
         };
         groups.entry(what).or_default().push(process);
     }
-    groups.into_iter().map(|(what, ranks)| format!("{} {what}", named(&ranks))).collect()
+    groups.into_iter().map(|(what, ranks)| format!("{} {what}", named(&ranks, of))).collect()
 }
 
 fn first(mut lines: Vec<String>) -> Vec<String> {
@@ -58,9 +66,11 @@ fn first(mut lines: Vec<String>) -> Vec<String> {
 }
 
 /// "rank 3 (process 17):", or "ranks 0, 1 and 2 more:".
-fn named(ranks: &[&ProcInfo]) -> String {
+fn named(ranks: &[&ProcInfo], of: &str) -> String {
     match ranks {
-        [one] => format!("rank {} (process {}):", one.proc.rank, one.pid),
-        some => format!("ranks {}:", waits::shortened(some.iter().map(|rank| rank.proc.rank.to_string()).collect())),
+        [one] => format!("rank {}{of} (process {}):", one.proc.rank, one.pid),
+        some => {
+            format!("ranks {}{of}:", waits::shortened(some.iter().map(|rank| rank.proc.rank.to_string()).collect()))
+        }
     }
 }

@@ -9,10 +9,10 @@ use crossbeam::channel::{Receiver, Sender, unbounded};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use parking_lot::Mutex;
 use pmix_client::events::range;
-use pmix_dstore::model::{Info, Key, Nspace, Proc, Query, Rank, Status, Value, keys};
+use pmix_dstore::model::{App, Info, Key, Nspace, Proc, Query, Rank, Status, Value, keys};
 use pmix_server::{Completion, GroupOperation, Host};
 
-use super::control::{Control, Ranks};
+use super::control::{Control, Place, Ranks};
 use super::output::Stream;
 use super::published::{Lookup, Published, WaitingLookup};
 use super::table;
@@ -20,7 +20,13 @@ use super::table;
 /// The answer to a query or a job control.
 pub(super) type Infos = Completion<(Status, Vec<Info>)>;
 
-/// Messages from the server's thread to the launcher's.
+/// The answer to a spawn.
+pub(super) type Spawned = Completion<(Status, Option<Nspace>)>;
+
+/// The jobs of the launcher; the first is the launched one.
+pub(super) type Jobs = Arc<Mutex<Vec<Place>>>;
+
+/// Messages from the server's thread to the launcher's. A rank is named by its number.
 #[derive(Debug)]
 pub(super) enum Event {
     /// A rank has connected.
@@ -47,6 +53,17 @@ pub(super) enum Event {
         by: Proc,
         /// Takes the answer.
         done: Infos,
+    },
+    /// A process starts a job.
+    Spawn {
+        /// The process.
+        by: Proc,
+        /// Attributes of the job.
+        infos: Vec<Info>,
+        /// Its applications.
+        apps: Vec<App>,
+        /// Takes the answer.
+        done: Spawned,
     },
     /// A process asks about the job.
     Query(Vec<Query>, Infos),
@@ -94,10 +111,7 @@ pub(super) struct RunHost {
     sender: Sender<Event>,
     wake: Arc<EventFd>,
     published: Arc<Mutex<Published>>,
-    /// The job's namespace.
-    job: Nspace,
-    /// The number of its ranks.
-    size: u32,
+    jobs: Jobs,
     /// The server's name, with which the names of tools begin.
     server: Nspace,
     /// The next group's context id.
@@ -107,15 +121,15 @@ pub(super) struct RunHost {
 }
 
 impl RunHost {
-    /// The host of a job and of its server, and the receiving end of its events.
-    pub fn new(job: &Nspace, size: u32, server: &Nspace) -> Result<(RunHost, Events), String> {
+    /// The host of these jobs and of their server, and the receiving end of its events.
+    pub fn new(jobs: Jobs, server: &Nspace) -> Result<(RunHost, Events), String> {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let wake = Arc::new(EventFd::from_flags(flags).map_err(|error| format!("eventfd: {error}"))?);
         let (sender, receiver) = unbounded();
         let published = Arc::default();
         let events = Events { receiver, wake: Arc::clone(&wake), published: Arc::clone(&published) };
-        let (job, server, contexts, tools) = (job.clone(), server.clone(), AtomicU64::new(1), AtomicU64::new(0));
-        Ok((RunHost { sender, wake, published, job, size, server, contexts, tools }, events))
+        let (server, contexts, tools) = (server.clone(), AtomicU64::new(1), AtomicU64::new(0));
+        Ok((RunHost { sender, wake, published, jobs, server, contexts, tools }, events))
     }
 
     fn send(&self, event: Event) {
@@ -132,9 +146,15 @@ impl RunHost {
     /// A debugger releases the ranks that it names, or all.
     fn release(&self, infos: &[Info], is_ours: bool) {
         let named = Info::find(infos, keys::EVENT_CUSTOM_RANGE);
-        if let Ok(ranks) = Ranks::read(&self.job, self.size, named.iter().flat_map(|named| named.iter_procs())) {
+        let ranks = Ranks::read(&self.jobs.lock(), named.iter().flat_map(|named| named.iter_procs()));
+        if let Ok(ranks) = ranks {
             self.send(Event::Released { ranks, is_ours });
         }
+    }
+
+    /// The number of a rank; none of a tool.
+    fn number(&self, proc: &Proc) -> Option<u32> {
+        self.jobs.lock().iter().find(|job| job.nspace == proc.nspace)?.number(proc.rank)
     }
 
     fn answer_ready(&self) {
@@ -177,26 +197,34 @@ impl Host for RunHost {
     fn abort(
         &self,
         proc: &Proc,
-        object: usize,
+        _object: usize,
         status: i32,
         message: Option<&CStr>,
         procs: &[Proc],
         _done: Completion<Status>,
     ) -> Status {
         if procs.iter().any(|proc| proc.rank.is_process()) {
-            // A job of one application can only be aborted as a whole.
+            // The jobs can only be aborted as a whole.
             return Status::ERR_PARAM_VALUE_NOT_SUPPORTED;
         }
-        let rank = (proc.nspace == self.job).then_some(object as u32);
+        let rank = self.number(proc);
         self.send(Event::Abort { rank, by: proc.clone(), status, message: message.map(CStr::to_owned) });
         Status::OPERATION_SUCCEEDED
     }
 
     fn job_control(&self, proc: &Proc, targets: &[Proc], directives: &[Info], done: Infos) -> Status {
-        match Control::read(&self.job, self.size, targets, directives) {
+        let control = Control::read(&self.jobs.lock(), targets, directives);
+        match control {
             Ok(control) => self.send(Event::Control { control, by: proc.clone(), done }),
             Err(status) => return status,
         }
+        Status::SUCCESS
+    }
+
+    fn spawn(&self, proc: &Proc, infos: &[Info], apps: &[App], done: Spawned) -> Status {
+        let Ok(infos) = Info::copies(infos) else { return Status::ERR_NOMEM };
+        // The launcher's loop starts processes.
+        self.send(Event::Spawn { by: proc.clone(), infos, apps: apps.to_vec(), done });
         Status::SUCCESS
     }
 
@@ -251,9 +279,11 @@ impl Host for RunHost {
         infos: &[Info],
         _done: Completion<Status>,
     ) -> Status {
-        if code == Status::READY_FOR_DEBUG && source.nspace == self.job {
+        if code == Status::READY_FOR_DEBUG
+            && let Some(number) = self.number(source)
+        {
             let breakpoint = Info::find(infos, keys::BREAKPOINT).and_then(Value::as_c_str).unwrap_or_default();
-            self.send(Event::Halted(source.rank.0, breakpoint.to_owned()));
+            self.send(Event::Halted(number, breakpoint.to_owned()));
         }
         if code == Status::DEBUGGER_RELEASE {
             self.release(infos, range == range::RM);
@@ -318,7 +348,8 @@ mod tests {
     }
 
     fn host() -> (RunHost, Events) {
-        RunHost::new(&Nspace::new("job").unwrap(), 4, &Nspace::new("server").unwrap()).unwrap()
+        let job = Place { nspace: Nspace::new("job").unwrap(), first: 0, size: 4 };
+        RunHost::new(Arc::new(Mutex::new(vec![job])), &Nspace::new("server").unwrap()).unwrap()
     }
 
     #[test]
@@ -351,7 +382,8 @@ mod tests {
     #[test]
     fn a_job_is_aborted_as_a_whole() {
         let (host, events) = host();
-        let abort = |procs: &[Proc]| host.abort(&me(), 3, 7, Some(c"no"), procs, Completion::by_id(0));
+        let third = Proc { rank: Rank(3), ..me() };
+        let abort = |procs: &[Proc]| host.abort(&third, 3, 7, Some(c"no"), procs, Completion::by_id(0));
         assert_eq!(abort(&[me()]), Status::ERR_PARAM_VALUE_NOT_SUPPORTED);
         assert_eq!(abort(&[]), Status::OPERATION_SUCCEEDED);
         assert!(matches!(events.take().next(), Some(Event::Abort { rank: Some(3), status: 7, .. })));

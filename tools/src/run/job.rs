@@ -5,21 +5,94 @@ use std::path::Path;
 
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Value, keys};
 
-use super::args::Args;
+use super::args::Stops;
 use super::binding::Binding;
-use super::directories::Directories;
+use super::control::Place;
+use super::directories::{Directories, JobDirectory};
 use super::placement::BindTo;
+use super::ranks::Program;
 
-/// A job on one node with one application.
-pub(super) struct Job {
-    /// Its namespace.
-    pub nspace: Nspace,
-    /// The launcher's server.
+/// The launcher's server and its node.
+#[derive(Clone)]
+pub(super) struct Session {
+    /// The server.
     pub server: Proc,
     /// The node's name.
     pub hostname: String,
-    /// The file of the ranks' program, with its whole path.
-    pub executable: CString,
+    /// The node's name with its domain.
+    full_name: String,
+    /// The number of ranks that the launcher was asked for.
+    pub universe: u32,
+    /// Whether ranks are bound.
+    bind_to: BindTo,
+}
+
+impl Session {
+    /// The server of this process.
+    pub fn new(universe: u32, bind_to: BindTo) -> Result<Session, String> {
+        let full_name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
+        let hostname = full_name.split('.').next().filter(|name| !name.is_empty()).unwrap_or("localhost").to_owned();
+        // Without a dot in the server's: stock tools take an address's text up to its first dot for the namespace.
+        let server = super::nspace(format!("pmixrun-{hostname}-{}", std::process::id()))?;
+        Ok(Session { server: Proc::new(server, Rank(0)), hostname, full_name, universe, bind_to })
+    }
+
+    /// The namespace of a job: that of the launched one has the number 0.
+    pub fn job_name(&self, number: u32) -> Result<Nspace, String> {
+        let number = if number == 0 { String::new() } else { number.to_string() };
+        super::nspace(format!("{}.job{number}", self.server.nspace))
+    }
+}
+
+/// An application of a job: so many ranks of a program.
+pub(super) struct Application {
+    pub program: Program,
+    pub ranks: u32,
+}
+
+/// What a job is to be.
+pub(super) struct Plan {
+    /// Its applications, of which there is at least one.
+    pub apps: Vec<Application>,
+    /// Where its ranks are to wait for a debugger.
+    pub stops: Stops,
+    /// The process that has spawned it.
+    pub parent: Option<Proc>,
+    /// What else its ranks are told of the job.
+    pub others: Vec<Info>,
+}
+
+impl Plan {
+    /// The number of ranks.
+    pub fn ranks(&self) -> u32 {
+        self.apps.iter().map(|app| app.ranks).sum()
+    }
+
+    /// The applications with their numbers and the ranks before them.
+    fn numbered(&self) -> impl Iterator<Item = (u32, u32, &Application)> {
+        let mut before = 0;
+        (0..).zip(&self.apps).map(move |(number, app)| {
+            let first = before;
+            before += app.ranks;
+            (number, first, app)
+        })
+    }
+
+    /// A rank's application: its number, and its first rank.
+    pub fn app_of(&self, rank: u32) -> (u32, u32) {
+        let found = self.numbered().find(|(_, first, app)| (*first..*first + app.ranks).contains(&rank));
+        found.map_or((0, 0), |(number, first, _)| (number, first))
+    }
+}
+
+/// A job on one node.
+pub(super) struct Job {
+    /// Its namespace, and the numbers of its ranks.
+    pub place: Place,
+    /// How many ranks of other jobs ran when it was started.
+    beside: u32,
+    pub session: Session,
+    pub plan: Plan,
     infos: Vec<Info>,
 }
 
@@ -32,26 +105,33 @@ fn array(key: &'static str, infos: Vec<Info>) -> Info {
 }
 
 impl Job {
-    /// Names the job and collects its data.
-    pub fn new(args: &Args, program: &Path, binding: &Binding, directories: &Directories) -> Result<Job, String> {
-        let pid = std::process::id();
-        let full_name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
-        let hostname = full_name.split('.').next().filter(|name| !name.is_empty()).unwrap_or("localhost").to_owned();
-        // Without a dot in the server's: stock tools take an address's text up to its first dot for the namespace.
-        let nspace = super::nspace(format!("pmixrun-{hostname}-{pid}.job"))?;
-        let server = Proc::new(super::nspace(format!("pmixrun-{hostname}-{pid}"))?, Rank(0));
-        let executable = std::path::absolute(program).unwrap_or_else(|_| program.to_owned());
-        let executable = CString::new(executable.into_os_string().into_encoded_bytes()).unwrap_or_default();
-        let mut job = Job { nspace, server, hostname, executable, infos: Vec::new() };
-        let mut infos = vec![
-            job.session(args, directories),
-            job.job_level(args, binding, directories),
-            job.app(args),
-            job.node(args, binding, directories, &full_name),
-        ];
-        infos.extend((0..args.ranks).map(|rank| job.rank(rank, binding, directories)));
+    /// Collects the job's data; `beside` is how many ranks of other jobs run.
+    pub fn new(
+        session: &Session,
+        (place, beside): (Place, u32),
+        plan: Plan,
+        binding: &Binding,
+        (directories, own): (&Directories, &JobDirectory),
+    ) -> Job {
+        let mut job = Job { place, beside, session: session.clone(), plan, infos: Vec::new() };
+        let mut infos = vec![job.session(directories), job.job_level(binding, own)];
+        infos.extend(job.plan.numbered().map(|(number, first, app)| Job::app(number, first, app)));
+        infos.push(job.node(binding, directories, own));
+        infos.extend((0..job.place.size).map(|rank| job.rank(rank, binding, own)));
         job.infos = infos;
-        Ok(job)
+        job
+    }
+
+    /// The file of the program of a rank, with its whole path.
+    pub fn executable(&self, rank: u32) -> CString {
+        let program = &self.plan.apps[self.plan.app_of(rank).0 as usize].program.path;
+        let path = std::path::absolute(program).unwrap_or_else(|_| program.clone());
+        CString::new(path.into_os_string().into_encoded_bytes()).unwrap_or_default()
+    }
+
+    /// The number of ranks that share the node, those of other jobs included.
+    pub fn ranks_on_node(&self) -> u32 {
+        self.beside + self.place.size
     }
 
     /// The info array for the registration.
@@ -59,14 +139,14 @@ impl Job {
         self.infos.clone()
     }
 
-    fn session(&self, args: &Args, directories: &Directories) -> Info {
+    fn session(&self, directories: &Directories) -> Info {
         array(
             keys::SESSION_INFO_ARRAY,
             vec![
                 info(keys::SESSION_ID, Value::Uint32(std::process::id())),
-                info(keys::UNIV_SIZE, Value::Uint32(args.ranks)),
-                info(keys::MAX_PROCS, Value::Uint32(args.ranks)),
-                info(keys::ALLOCATED_NODELIST, Value::string(&self.hostname)),
+                info(keys::UNIV_SIZE, Value::Uint32(self.session.universe)),
+                info(keys::MAX_PROCS, Value::Uint32(self.session.universe)),
+                info(keys::ALLOCATED_NODELIST, Value::string(&self.session.hostname)),
                 info(keys::TMPDIR, path(directories.top())),
                 info(keys::TDIR_RMCLEAN, Value::Bool(true)),
                 info(keys::RM_NAME, Value::string("pmixrun")),
@@ -75,103 +155,107 @@ impl Job {
         )
     }
 
-    fn job_level(&self, args: &Args, binding: &Binding, directories: &Directories) -> Info {
-        let bind_to = match args.bind_to {
+    fn job_level(&self, binding: &Binding, own: &JobDirectory) -> Info {
+        let bind_to = match self.session.bind_to {
             BindTo::None => "none",
             BindTo::Core => "core",
         };
-        let ranks = format!("0-{}", args.ranks - 1);
+        let Place { nspace, size, .. } = &self.place;
+        let ranks = format!("0-{}", size - 1);
         let topology = |key| binding.topology().map(|xml| info(key, Value::String(Some(xml.clone()))));
+        let Session { server, hostname, .. } = &self.session;
         let mut infos = vec![
-            info(keys::SERVER_NSPACE, Value::string(self.server.nspace.as_bytes())),
-            info(keys::SERVER_RANK, Value::Rank(self.server.rank)),
-            info(keys::NSPACE, Value::string(self.nspace.as_bytes())),
-            info(keys::JOBID, Value::string(self.nspace.as_bytes())),
-            info(keys::JOB_SIZE, Value::Uint32(args.ranks)),
-            info(keys::MAX_PROCS, Value::Uint32(args.ranks)),
+            info(keys::SERVER_NSPACE, Value::string(server.nspace.as_bytes())),
+            info(keys::SERVER_RANK, Value::Rank(server.rank)),
+            info(keys::NSPACE, Value::string(nspace.as_bytes())),
+            info(keys::JOBID, Value::string(nspace.as_bytes())),
+            info(keys::JOB_SIZE, Value::Uint32(*size)),
+            info(keys::MAX_PROCS, Value::Uint32(*size)),
             info(keys::NUM_SLOTS, Value::Uint32(binding.slots())),
-            info(keys::NPROC_OFFSET, Value::Uint32(0)),
-            info(keys::JOB_NUM_APPS, Value::Uint32(1)),
-            info(keys::NODE_MAP, Value::string(&self.hostname)),
-            info(keys::PROC_MAP, Value::string(if args.ranks == 1 { "0".into() } else { ranks })),
+            info(keys::NPROC_OFFSET, Value::Uint32(self.place.first)),
+            info(keys::JOB_NUM_APPS, Value::Uint32(self.plan.apps.len() as u32)),
+            info(keys::NODE_MAP, Value::string(hostname)),
+            info(keys::PROC_MAP, Value::string(if *size == 1 { "0".into() } else { ranks })),
             info(keys::MAPBY, Value::string("slot")),
             info(keys::RANKBY, Value::string("slot")),
             info(keys::BINDTO, Value::string(bind_to)),
-            info(keys::NSDIR, path(directories.job())),
+            info(keys::NSDIR, path(own.path())),
         ];
         // Open MPI 4 reads the first, `PMIx_Load_topology` the second.
         infos.extend([keys::LOCAL_TOPO, keys::HWLOC_XML_V2].into_iter().filter_map(topology));
-        infos.extend(stops(args));
+        infos.extend(stops(&self.plan.stops));
+        infos.extend(self.plan.parent.iter().map(|parent| info(keys::PARENT_ID, Value::Proc(parent.clone()))));
+        infos.extend(self.plan.others.iter().cloned());
         array(keys::JOB_INFO_ARRAY, infos)
     }
 
-    fn app(&self, args: &Args) -> Info {
-        let words = std::iter::once(&args.program).chain(&args.args);
-        let argv = words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+    fn app(number: u32, first: u32, app: &Application) -> Info {
         let mut infos = vec![
-            info(keys::APPNUM, Value::Uint32(0)),
-            info(keys::APP_SIZE, Value::Uint32(args.ranks)),
-            info(keys::MAX_PROCS, Value::Uint32(args.ranks)),
-            info(keys::APPLDR, Value::Rank(Rank(0))),
-            info(keys::APP_ARGV, Value::string(argv)),
+            info(keys::APPNUM, Value::Uint32(number)),
+            info(keys::APP_SIZE, Value::Uint32(app.ranks)),
+            info(keys::MAX_PROCS, Value::Uint32(app.ranks)),
+            info(keys::APPLDR, Value::Rank(Rank(first))),
+            info(keys::APP_ARGV, Value::string(app.program.line())),
         ];
-        let wdir = args.wdir.as_ref().map_or_else(std::env::current_dir, std::path::absolute);
-        if let Ok(directory) = wdir {
+        if let Some(directory) = app.program.wdir.clone().or_else(|| std::env::current_dir().ok()) {
             infos.push(info(keys::WDIR, path(&directory)));
         }
         array(keys::APP_INFO_ARRAY, infos)
     }
 
-    fn node(&self, args: &Args, binding: &Binding, directories: &Directories, full_name: &str) -> Info {
-        let ranks: Vec<String> = (0..args.ranks).map(|rank| rank.to_string()).collect();
-        let procs = (0..args.ranks).map(|rank| Proc::new(self.nspace.clone(), Rank(rank)));
+    fn node(&self, binding: &Binding, directories: &Directories, own: &JobDirectory) -> Info {
+        let Place { nspace, size, .. } = &self.place;
+        let ranks: Vec<String> = (0..*size).map(|rank| rank.to_string()).collect();
+        let procs = (0..*size).map(|rank| Proc::new(nspace.clone(), Rank(rank)));
         let mut infos = vec![
-            info(keys::HOSTNAME, Value::string(&self.hostname)),
+            info(keys::HOSTNAME, Value::string(&self.session.hostname)),
             info(keys::NODEID, Value::Uint32(0)),
-            info(keys::HOSTNAME_ALIASES, Value::string(full_name)),
-            info(keys::LOCAL_SIZE, Value::Uint32(args.ranks)),
-            info(keys::NODE_SIZE, Value::Uint32(args.ranks)),
+            info(keys::HOSTNAME_ALIASES, Value::string(&self.session.full_name)),
+            info(keys::LOCAL_SIZE, Value::Uint32(*size)),
+            info(keys::NODE_SIZE, Value::Uint32(self.ranks_on_node())),
             info(keys::MAX_PROCS, Value::Uint32(binding.slots())),
             info(keys::LOCALLDR, Value::Rank(Rank(0))),
             info(keys::LOCAL_PEERS, Value::string(ranks.join(","))),
             info(keys::LOCAL_PROCS, Value::procs(procs)),
             info(keys::TMPDIR, path(directories.top())),
-            info(keys::NSDIR, path(directories.job())),
-            info(keys::NODE_OVERSUBSCRIBED, Value::Bool(binding.is_oversubscribed(args.ranks))),
+            info(keys::NSDIR, path(own.path())),
+            info(keys::NODE_OVERSUBSCRIBED, Value::Bool(binding.is_oversubscribed(self.ranks_on_node()))),
         ];
-        let cpusets: Option<Vec<String>> = (0..args.ranks).map(|rank| binding.cpuset_list(rank)).collect();
+        let cpusets: Option<Vec<String>> = self.place.numbers().map(|number| binding.cpuset_list(number)).collect();
         infos.extend(cpusets.map(|sets| info(keys::LOCAL_CPUSETS, Value::string(sets.join(":")))));
         infos.extend(available_memory().map(|bytes| info(keys::AVAIL_PHYS_MEMORY, Value::Uint64(bytes))));
         array(keys::NODE_INFO_ARRAY, infos)
     }
 
-    fn rank(&self, rank: u32, binding: &Binding, directories: &Directories) -> Info {
-        let local = Value::Uint16(u16::try_from(rank).unwrap_or(u16::MAX));
+    fn rank(&self, rank: u32, binding: &Binding, own: &JobDirectory) -> Info {
+        let small = |number: u32| Value::Uint16(u16::try_from(number).unwrap_or(u16::MAX));
+        let number = self.place.first + rank;
+        let (app, first) = self.plan.app_of(rank);
         let mut infos = vec![
             info(keys::RANK, Value::Rank(Rank(rank))),
-            info(keys::APPNUM, Value::Uint32(0)),
-            info(keys::APPLDR, Value::Rank(Rank(0))),
-            info(keys::APP_RANK, Value::Rank(Rank(rank))),
-            info(keys::GLOBAL_RANK, Value::Rank(Rank(rank))),
-            info(keys::LOCAL_RANK, local.clone()),
-            info(keys::NODE_RANK, local),
+            info(keys::APPNUM, Value::Uint32(app)),
+            info(keys::APPLDR, Value::Rank(Rank(first))),
+            info(keys::APP_RANK, Value::Rank(Rank(rank - first))),
+            info(keys::GLOBAL_RANK, Value::Rank(Rank(number))),
+            info(keys::LOCAL_RANK, small(rank)),
+            info(keys::NODE_RANK, small(number)),
             info(keys::NODEID, Value::Uint32(0)),
-            info(keys::HOSTNAME, Value::string(&self.hostname)),
+            info(keys::HOSTNAME, Value::string(&self.session.hostname)),
             info(keys::REINCARNATION, Value::Uint32(0)),
-            info(keys::SPAWNED, Value::Bool(false)),
-            info(keys::PROCDIR, path(&directories.rank(rank))),
+            info(keys::SPAWNED, Value::Bool(self.plan.parent.is_some())),
+            info(keys::PROCDIR, path(&own.rank(rank))),
         ];
-        infos.extend(binding.cpuset_list(rank).map(|list| info(keys::CPUSET, Value::string(list))));
-        infos.extend(binding.locality(rank).map(|text| info(keys::LOCALITY_STRING, Value::string(text))));
+        infos.extend(binding.cpuset_list(number).map(|list| info(keys::CPUSET, Value::string(list))));
+        infos.extend(binding.locality(number).map(|text| info(keys::LOCALITY_STRING, Value::string(text))));
         array(keys::PROC_INFO_ARRAY, infos)
     }
 }
 
 /// Where the ranks are to wait for a debugger, for the ranks themselves.
-fn stops(args: &Args) -> impl Iterator<Item = Info> {
-    let in_init = args.stops.in_init.then(|| info(keys::DEBUG_STOP_IN_INIT, Value::Bool(true)));
-    let in_app = args.stops.in_app.as_ref().map(|_| info(keys::DEBUG_STOP_IN_APP, Value::Bool(true)));
-    let breakpoint = args.stops.in_app.iter().flatten().map(|name| info(keys::BREAKPOINT, Value::string(name)));
+fn stops(stops: &Stops) -> impl Iterator<Item = Info> {
+    let in_init = stops.in_init.then(|| info(keys::DEBUG_STOP_IN_INIT, Value::Bool(true)));
+    let in_app = stops.in_app.as_ref().map(|_| info(keys::DEBUG_STOP_IN_APP, Value::Bool(true)));
+    let breakpoint = stops.in_app.iter().flatten().map(|name| info(keys::BREAKPOINT, Value::string(name)));
     in_init.into_iter().chain(in_app).chain(breakpoint)
 }
 

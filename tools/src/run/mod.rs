@@ -23,15 +23,16 @@ mod watchdog;
 use std::sync::Arc;
 
 use pmix_client::{EventDone, HandlerId};
-use pmix_dstore::model::{Info, InfoFlags, Nspace, Proc, Rank, Status, Value, keys};
+use pmix_dstore::model::{Info, InfoFlags, Nspace, Status, Value, keys};
 use pmix_server::Server;
 
-use self::args::Args;
+use self::args::{AppArgs, Args};
 use self::binding::Binding;
 use self::directories::Directories;
-use self::host::RunHost;
-use self::job::Job;
+use self::host::{Jobs, RunHost};
+use self::job::{Application, Plan, Session};
 use self::ranks::Program;
+use self::supervise::Launcher;
 use self::watchdog::Watchdog;
 use crate::usage;
 
@@ -60,21 +61,25 @@ fn complain(message: &str) {
 fn set_up_and_run(args: &Args) -> Result<i32, String> {
     args.warnings.iter().for_each(|warning| complain(warning));
     ranks::bear_full_files()?;
-    let program = Program::of(args)?;
+    let of = |app: &AppArgs| Program::of(app, &args.library, args.stops.on_exec);
+    let apps = args.apps.iter().map(|app| Ok(Application { program: of(app)?, ranks: app.ranks }));
+    let apps = apps.collect::<Result<Vec<_>, String>>()?;
     // Dropped at the end of this function, after everything that it guards.
-    let watchdog = Watchdog::begin(&program)?;
+    let watchdog = Watchdog::begin(&apps)?;
     leave_out_plugins();
-    let binding = Binding::new(args.bind_to, args.ranks)?;
+    let ranks = args.ranks();
+    let binding = Binding::new(args.bind_to, ranks)?;
     // From here on a signal ends the job, not the launcher, because the launcher must clean up.
     let signals = supervise::block_signals()?;
-    let directories = Directories::create(&args.tmpdir, args.ranks, &watchdog)?;
-    let job = Job::new(args, &program.path, &binding, &directories)?;
-    let (host, events) = RunHost::new(&job.nspace, args.ranks, &job.server.nspace)?;
+    let directories = Directories::create(&args.tmpdir, ranks, &watchdog)?;
+    let session = Session::new(ranks, args.bind_to)?;
+    let jobs = Jobs::default();
+    let (host, events) = RunHost::new(Arc::clone(&jobs), &session.server.nspace)?;
     let mut server_infos = vec![
-        Info::new(keys::SERVER_NSPACE, Value::string(job.server.nspace.as_bytes())),
-        Info::new(keys::SERVER_RANK, Value::Rank(job.server.rank)),
+        Info::new(keys::SERVER_NSPACE, Value::string(session.server.nspace.as_bytes())),
+        Info::new(keys::SERVER_RANK, Value::Rank(session.server.rank)),
         Info::new(keys::SERVER_TMPDIR, Value::string(directories.top().as_os_str().as_encoded_bytes())),
-        Info::new(keys::HOSTNAME, Value::string(&job.hostname)),
+        Info::new(keys::HOSTNAME, Value::string(&session.hostname)),
         // Rendezvous files in the directory above, by which tools find the server: one without a name, one by its process and one by its
         // namespace. They are removed with it.
         Info::new(keys::SERVER_SESSION_SUPPORT, Value::Bool(true)),
@@ -90,13 +95,10 @@ fn set_up_and_run(args: &Args) -> Result<i32, String> {
     let server =
         Server::init(host.clone(), &server_infos).map_err(|status| format!("the server did not start: {status}"))?;
     hear_releases(&server, host)?;
-    check("register the job", server.register_nspace(job.nspace.clone(), args.ranks as i32, job.infos(), None))?;
-    let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
-    for rank in 0..args.ranks {
-        let proc = Proc::new(job.nspace.clone(), Rank(rank));
-        check("register a rank", server.register_client(proc, uid, gid, rank as usize, None))?;
-    }
-    let ended = supervise::supervise(args, &watchdog, &job, &binding, &server, events, signals)?;
+    let plan = Plan { apps, stops: args.stops.clone(), parent: None, others: Vec::new() };
+    let launcher =
+        Launcher { args, watchdog: &watchdog, binding: &binding, directories: &directories, server: &server };
+    let ended = supervise::supervise(launcher, session, plan, (jobs, events), signals)?;
     let is_reported = args.report.is_none() || report::print(args, &server.stats(), &ended);
     server.finalize();
     Ok(if ended.exit_status == 0 && !is_reported { EXIT_OUTPUT } else { ended.exit_status })
@@ -126,6 +128,7 @@ fn leave_out_plugins() {
     }
 }
 
+/// Checks the server's answer to a registration.
 fn check(what: &str, status: Status) -> Result<(), String> {
     match status {
         Status::SUCCESS | Status::OPERATION_SUCCEEDED => Ok(()),

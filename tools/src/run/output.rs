@@ -28,8 +28,8 @@ pub(super) struct Lines {
 const LINE_LEN_MAX: usize = 1 << 16;
 
 impl Lines {
-    /// The lines of one stream of a rank, tagged or unchanged.
-    pub fn new(rank: u32, stream: Stream, tagged: bool) -> Lines {
+    /// The lines of one stream of a rank, tagged with its name or unchanged.
+    pub fn new(rank: &str, stream: Stream, tagged: bool) -> Lines {
         let name = match stream {
             Stream::Out => "stdout",
             Stream::Err => "stderr",
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn lines_stay_whole() {
-        let mut lines = Lines::new(3, Stream::Out, true);
+        let mut lines = Lines::new("3", Stream::Out, true);
         assert_eq!(lines.take(b"hel"), b"");
         assert_eq!(lines.take(b"lo\nwor"), b"[3]<stdout>: hello\n");
         assert_eq!(lines.take(b"ld\n\nx"), b"[3]<stdout>: world\n[3]<stdout>: \n");
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn untagged_output_is_untouched() {
-        let mut lines = Lines::new(0, Stream::Err, false);
+        let mut lines = Lines::new("0", Stream::Err, false);
         assert_eq!(lines.take(b"a\nb"), b"a\n");
         assert_eq!(lines.finish(), b"b");
         let long = vec![b'x'; LINE_LEN_MAX + 1];

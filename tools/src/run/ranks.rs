@@ -22,13 +22,13 @@ use nix::unistd::{
 
 use pmix_dstore::settings;
 
-use super::args::{Args, Library};
+use super::args::{AppArgs, Library};
 
 /// A variable of a known launcher. MPI libraries check those to find out whether they were launched, and accept this one (docs/hosts.md).
 const LAUNCHED: (&str, &str) = ("JSM_JSRUN_PORT", "pmixrun");
 
-/// The program of the ranks. The watchdog is forked after this is determined, so no message carries it.
-#[derive(Clone)]
+/// The program of an application's ranks.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Program {
     /// The program's file.
     pub path: PathBuf,
@@ -45,24 +45,35 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// The program of a command line.
+    /// The program of an application.
     ///
     /// # Errors
     /// A message for the user.
-    pub fn of(args: &Args) -> Result<Program, String> {
-        let wdir = args.wdir.as_ref().map(|directory| working_directory(directory)).transpose()?;
-        let path = find_program(&args.program, wdir.as_deref())?;
-        let mut variables = args.variables.clone();
+    pub fn of(app: &AppArgs, library: &Library, stops_on_exec: bool) -> Result<Program, String> {
+        let wdir = app.wdir.as_ref().map(|directory| working_directory(directory)).transpose();
+        let wdir = wdir.map_err(|why| format!("--wdir {why}"))?;
+        let path = find_program(&app.program, wdir.as_deref())?;
+        let mut variables = app.variables.clone();
         variables.extend(wdir.iter().map(|directory| ("PWD".into(), directory.clone().into_os_string())));
-        let search = search_path(&args.library, &variables)?;
+        let search = search_path(library, &variables)?;
         variables.extend(search.map(|search| (LD_LIBRARY_PATH.into(), search)));
-        let (name, words) = (args.program.clone(), args.args.clone());
-        Ok(Program { path, name, args: words, variables, wdir, stops_on_exec: args.stops.on_exec })
+        let (name, words) = (app.program.clone(), app.args.clone());
+        Ok(Program { path, name, args: words, variables, wdir, stops_on_exec })
+    }
+
+    /// The words of its command line, as text.
+    pub fn line(&self) -> String {
+        let words = std::iter::once(&self.name).chain(&self.args).map(|word| word.to_string_lossy());
+        words.collect::<Vec<_>>().join(" ")
     }
 }
 
-fn working_directory(directory: &Path) -> Result<PathBuf, String> {
-    let words = |error: &dyn std::fmt::Display| format!("--wdir {}: {error}", directory.display());
+/// The whole path of a directory in which ranks can start.
+///
+/// # Errors
+/// Why they cannot.
+pub(super) fn working_directory(directory: &Path) -> Result<PathBuf, String> {
+    let words = |error: &dyn std::fmt::Display| format!("{}: {error}", directory.display());
     let path = std::path::absolute(directory).map_err(|error| words(&error))?;
     match path.metadata() {
         Err(error) => Err(words(&error)),
@@ -200,8 +211,8 @@ pub(super) struct Given {
     pub stdout: OwnedFd,
     /// Its standard error.
     pub stderr: OwnedFd,
-    /// Its connection to the launcher's PMI-1 server. It keeps its number, which the rank learns from `PMI_FD`.
-    pub pmi: OwnedFd,
+    /// Its connection to the launcher's PMI-1 server, if it may speak PMI-1. It keeps its number, which the rank learns from `PMI_FD`.
+    pub pmi: Option<OwnedFd>,
 }
 
 /// A rank's process, which may not run its program yet.
@@ -249,7 +260,7 @@ impl Start {
             env.iter().any(|(name, _)| bytes.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"=")))
         };
         let own = env.iter().map(|(name, value)| format!("{name}={value}"));
-        let own = own.chain([format!("{PMI_FD}={}", given.pmi.as_raw_fd())]);
+        let own = own.chain(given.pmi.as_ref().map(|pmi| format!("{PMI_FD}={}", pmi.as_raw_fd())));
         let own: Vec<CString> = own.filter_map(|variable| CString::new(variable).ok()).collect();
         let env: Vec<&CStr> =
             self.env.iter().filter(|variable| !is_replaced(variable)).chain(&own).map(|it| &**it).collect();
@@ -330,7 +341,9 @@ fn become_rank(parent: Pid, given: &Given) -> Result<(), Errno> {
     }
     dup2_stdout(&given.stdout)?;
     dup2_stderr(&given.stderr)?;
-    fcntl(&given.pmi, FcntlArg::F_SETFD(FdFlag::empty()))?;
+    if let Some(pmi) = &given.pmi {
+        fcntl(pmi, FcntlArg::F_SETFD(FdFlag::empty()))?;
+    }
     // SAFETY: the default action is no function of ours. Rust programs ignore the signal, and children inherit that.
     unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) }?;
     // SAFETY: as above. The launcher ignores this one, too.
@@ -375,7 +388,7 @@ mod tests {
     #[test]
     fn a_relative_program_is_below_the_ranks_directory() {
         assert_eq!(find_program(OsStr::new("bin/sh"), Some(Path::new("/usr"))), Ok("/usr/bin/sh".into()));
-        assert!(working_directory(Path::new("/no/such")).unwrap_err().contains("--wdir /no/such: No such file"));
+        assert!(working_directory(Path::new("/no/such")).unwrap_err().contains("/no/such: No such file"));
         assert!(working_directory(Path::new("/etc/passwd")).unwrap_err().contains("not a directory"));
     }
 

@@ -16,6 +16,8 @@ use crate::usage::is_written;
 pub(super) struct Ended {
     /// The launcher's exit status.
     pub exit_status: i32,
+    /// The number of ranks that other processes have spawned.
+    pub spawned: u32,
     /// The time from the first fork to the end of the last rank.
     pub runtime: Duration,
     /// The time from the first fork to the last one.
@@ -51,7 +53,8 @@ fn ms(time: Duration) -> f64 {
 
 fn as_json(args: &Args, stats: &Stats, ended: &Ended) -> String {
     let report = json!({
-        "ranks": args.ranks,
+        "ranks": args.ranks(),
+        "spawned": ended.spawned,
         "exit_status": ended.exit_status,
         "forked_ms": ms(ended.forked),
         "connected_ms": stats.connected.map(ms),
@@ -72,8 +75,9 @@ fn as_json(args: &Args, stats: &Stats, ended: &Ended) -> String {
 
 fn as_text(args: &Args, stats: &Stats, ended: &Ended) -> String {
     let time = |time: Option<Duration>| time.map_or("-".to_owned(), |time| format!("{:.3} ms", ms(time)));
+    let spawned = if ended.spawned == 0 { String::new() } else { format!(" and {} spawned ones", ended.spawned) };
     let mut lines = vec![
-        format!("pmixrun report: {} ranks, exit status {}", args.ranks, ended.exit_status),
+        format!("pmixrun report: {} ranks{spawned}, exit status {}", args.ranks(), ended.exit_status),
         format!("  all forked            {}", time(Some(ended.forked))),
         format!("  all connected         {}", time(stats.connected)),
         format!(
@@ -84,7 +88,9 @@ fn as_text(args: &Args, stats: &Stats, ended: &Ended) -> String {
         format!("  fences                {}", stats.fences),
         format!(
             "  clients               {} of {} in shared memory, {} over the socket only",
-            stats.clients_shared, args.ranks, stats.clients_socket
+            stats.clients_shared,
+            args.ranks() + ended.spawned,
+            stats.clients_socket
         ),
         format!("  Gets over the socket  {}", stats.gets),
         format!(

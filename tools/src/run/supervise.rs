@@ -1,17 +1,19 @@
 //! Runs a job: starts its ranks, forwards input and output, and ends the job as a whole.
 
+mod spawn;
 mod speakers;
+mod start;
 mod tools;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IsTerminal;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -22,14 +24,16 @@ use pmix_server::{Completion, Server, Waiting};
 use super::EXIT_OUTPUT;
 use super::args::Args;
 use super::binding::Binding;
+use super::control::Place;
+use super::directories::Directories;
 use super::halts::Halts;
 use super::hang;
-use super::host::{Event, Events};
-use super::job::Job;
+use super::host::{Event, Events, Jobs};
+use super::job::{Job, Plan, Session};
 use super::output::{Lines, Sink, Stream};
 use super::pmi::Pmi;
-use super::ranks;
 use super::report::Ended;
+use super::table;
 use super::watchdog::{News, Watchdog};
 use tools::Signalling;
 
@@ -38,8 +42,6 @@ const EXIT_TIMEOUT: i32 = 124;
 /// The delay before an abort takes effect. MPI ranks abort when they learn that another rank has died. The launcher may
 /// learn of that death later, and should report it as the cause.
 const ABORT_DELAY: Duration = Duration::from_millis(100);
-/// The most ranks that are requested from the watchdog before it confirms the start of the first of them.
-const STARTS_AHEAD: usize = 8;
 /// Signals that are forwarded to the ranks.
 const FORWARDED: [Signal; 6] =
     [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2];
@@ -57,8 +59,12 @@ struct Output {
     lines: Lines,
 }
 
-/// One rank.
+/// One rank. Its number is its place among all of the launcher's.
 struct RankState {
+    /// The place of its job among the jobs.
+    job: usize,
+    /// Its rank in the job.
+    rank: u32,
     pid: Pid,
     running: bool,
     connected: bool,
@@ -101,12 +107,54 @@ struct PendingAbort {
     what: String,
 }
 
+/// What all jobs share.
+#[derive(Clone, Copy)]
+pub(super) struct Launcher<'a> {
+    pub args: &'a Args,
+    pub watchdog: &'a Watchdog,
+    pub binding: &'a Binding,
+    pub directories: &'a Directories,
+    pub server: &'a Server,
+}
+
+/// A job whose ranks have been started.
+struct RunningJob {
+    job: Job,
+    /// The watchdog's number of its first program.
+    first_program: u32,
+    /// Where its ranks wait for a debugger.
+    halts: Halts,
+    /// Whether it was ended by command, or could not be started: then the end of its ranks is no failure.
+    is_ended_by_command: bool,
+    /// Whether all its ranks have ended and its end has been told.
+    is_over: bool,
+}
+
+impl RunningJob {
+    fn nspace(&self) -> &Nspace {
+        &self.job.place.nspace
+    }
+
+    /// The numbers of its ranks.
+    fn numbers(&self) -> Range<usize> {
+        let Place { first, size, .. } = self.job.place;
+        first as usize..(first + size) as usize
+    }
+}
+
 struct Supervisor<'a> {
     args: &'a Args,
     watchdog: &'a Watchdog,
     server: &'a Server,
-    job: &'a Job,
-    nspace: &'a Nspace,
+    binding: &'a Binding,
+    directories: &'a Directories,
+    session: Session,
+    /// The launched job is the first.
+    jobs: Vec<RunningJob>,
+    /// What the host knows of them.
+    places: Jobs,
+    /// How many programs the watchdog knows.
+    programs: u32,
     stdout: Sink,
     stderr: Sink,
     signals: SignalFd,
@@ -134,9 +182,7 @@ struct Supervisor<'a> {
     held: Vec<Held>,
     /// Signals to ranks that the watchdog has not confirmed yet. The first is under way, the others wait for it.
     controls: VecDeque<Signalling>,
-    /// Where ranks wait for a debugger.
-    halts: Halts,
-    /// Serves ranks that speak PMI-1.
+    /// Serves ranks of the launched job that speak PMI-1.
     pmi: Pmi,
     /// How many have connected so.
     pmi_ranks: u32,
@@ -157,23 +203,28 @@ pub(super) fn block_signals() -> Result<SignalFd, String> {
     Ok(signals)
 }
 
-/// Starts the ranks and supervises them until the last one has ended.
+/// Starts the ranks of the job of this plan and supervises them, and those of the jobs that they spawn, until the last one has ended.
 pub(super) fn supervise(
-    args: &Args,
-    watchdog: &Watchdog,
-    job: &Job,
-    binding: &Binding,
-    server: &Server,
-    events: Events,
+    launcher: Launcher<'_>,
+    session: Session,
+    plan: Plan,
+    (places, events): (Jobs, Events),
     signals: SignalFd,
 ) -> Result<Ended, String> {
+    let Launcher { args, watchdog, binding, directories, server } = launcher;
     let started = Instant::now();
+    let name = session.job_name(0)?;
     let mut supervisor = Supervisor {
         args,
         watchdog,
         server,
-        job,
-        nspace: &job.nspace,
+        binding,
+        directories,
+        pmi: Pmi::new(&name.to_string(), plan.ranks())?,
+        session,
+        jobs: Vec::new(),
+        places,
+        programs: 0,
         stdout: Sink::new(Stream::Out),
         stderr: Sink::new(Stream::Err),
         signals,
@@ -192,11 +243,10 @@ pub(super) fn supervise(
         libraries: BTreeMap::new(),
         held: Vec::new(),
         controls: VecDeque::new(),
-        halts: Halts::new(args.ranks),
-        pmi: Pmi::new(&job.nspace.to_string(), args.ranks)?,
         pmi_ranks: 0,
     };
-    if let Err(message) = supervisor.start(binding) {
+    let started_job = supervisor.add_job(name, plan).and_then(|job| supervisor.start(job));
+    if let Err(message) = started_job {
         supervisor.watchdog.signal_all(Signal::SIGKILL);
         supervisor.run();
         return Err(message);
@@ -205,6 +255,7 @@ pub(super) fn supervise(
     supervisor.run();
     Ok(Ended {
         exit_status: supervisor.exit_status(),
+        spawned: (supervisor.ranks.len() as u32).saturating_sub(args.ranks()),
         runtime: started.elapsed(),
         forked,
         libraries: supervisor.libraries,
@@ -213,72 +264,6 @@ pub(super) fn supervise(
 }
 
 impl Supervisor<'_> {
-    /// Starts the ranks. A few are requested from the watchdog at a time. Otherwise each start would wait until the
-    /// scheduler has run both processes, among the ranks that already run. With binding, ranks are started one by one,
-    /// because the watchdog itself is bound as each of them.
-    fn start(&mut self, binding: &Binding) -> Result<(), String> {
-        ranks::allow_descriptors(self.args.ranks);
-        // MPI libraries wait for a fence in short sleeps.
-        if let Some(slack) = pmix_client::timer_slack(self.args.ranks, binding.slots()) {
-            self.watchdog.set_timer_slack(slack)?;
-        }
-        let ahead_max = if binding.is_bound() { 0 } else { STARTS_AHEAD };
-        let mut asked = VecDeque::new();
-        for rank in 0..self.args.ranks {
-            binding.bound(rank, self.watchdog.pid(), || {
-                asked.push_back(self.request_start(rank, binding)?);
-                if asked.len() > ahead_max { self.has_started(&mut asked) } else { Ok(()) }
-            })??;
-        }
-        while !asked.is_empty() {
-            self.has_started(&mut asked)?;
-        }
-        Ok(())
-    }
-
-    /// Requests the start of a rank from the watchdog; returns the rank's output streams.
-    fn request_start(&mut self, rank: u32, binding: &Binding) -> Result<Vec<Output>, String> {
-        let words = |error: std::io::Error| {
-            format!("no pipes for rank {rank}: {error}{}", ranks::hint_on_descriptors(&error, self.args.ranks))
-        };
-        let proc = Proc::new(self.nspace.clone(), Rank(rank));
-        let env =
-            self.server.setup_fork(&proc).map_err(|status| format!("no environment for rank {rank}: {status}"))?;
-        // The names are our own and UTF-8. Paths that are not UTF-8 are converted with loss.
-        let mut env: Vec<_> =
-            env.into_iter().map(|(name, value)| (name, value.to_string_lossy().into_owned())).collect();
-        if binding.is_oversubscribed(self.args.ranks) {
-            env.extend(ranks::when_oversubscribed());
-        }
-        // Only rank 0 has a standard input.
-        let stdin = (rank == 0).then(std::io::pipe).transpose().map_err(words)?;
-        let stdout = std::io::pipe().map_err(words)?;
-        let stderr = std::io::pipe().map_err(words)?;
-        let pmi = self.pmi.add().map_err(words)?;
-        env.extend(Pmi::variables(rank, self.args.ranks));
-        let theirs =
-            stdin.iter().map(|(read, _)| read.as_fd()).chain([stdout.1.as_fd(), stderr.1.as_fd(), pmi.as_fd()]);
-        let theirs: Vec<BorrowedFd<'_>> = theirs.collect();
-        self.watchdog.start(env, &theirs)?;
-        self.rank_stdin = self.rank_stdin.take().or(stdin.map(|(_, write)| write.into()));
-        let outputs = [(OwnedFd::from(stdout.0), Stream::Out), (stderr.0.into(), Stream::Err)];
-        let nonblocking = outputs.iter().map(|(fd, _)| fd.as_fd());
-        for fd in nonblocking.chain(self.rank_stdin.as_ref().map(AsFd::as_fd)) {
-            fcntl(fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(|error| format!("pipe: {error}"))?;
-        }
-        let lines = |stream| Lines::new(rank, stream, self.args.tag_output);
-        Ok(outputs.map(|(fd, stream)| Output { fd, stream, lines: lines(stream) }).into())
-    }
-
-    /// Waits until the first of the requested ranks has started.
-    fn has_started(&mut self, asked: &mut VecDeque<Vec<Output>>) -> Result<(), String> {
-        let pid = self.watchdog.started()?;
-        let outputs = asked.pop_front().unwrap_or_default();
-        let (connected, finalized, ended, is_killed_by_command) = (false, false, None, false);
-        self.ranks.push(RankState { pid, running: true, connected, finalized, ended, is_killed_by_command, outputs });
-        Ok(())
-    }
-
     fn exit_status(&self) -> i32 {
         self.failure.map_or(if self.has_lost_output() { EXIT_OUTPUT } else { 0 }, |failure| failure.exit)
     }
@@ -352,7 +337,7 @@ impl Supervisor<'_> {
 
     /// Says what the ranks wait for.
     fn say_what_waits(&mut self, waiting: &Waiting) {
-        let lines = hang::explained(&self.table(), waiting);
+        let lines = hang::explained(&self.tables(), waiting);
         lines.iter().for_each(|line| self.say(line));
     }
 
@@ -519,7 +504,7 @@ impl Supervisor<'_> {
         self.failure.get_or_insert(Failure { exit, status });
         self.write_until = Instant::now().checked_add(self.args.grace);
         self.kill_at = self.kill_at.or_else(|| Instant::now().checked_add(self.args.grace));
-        self.server.announce_end(self.nspace);
+        self.announce_end();
         self.watchdog.signal_all(signal);
         // The ranks have their signal: this may take a while where they are many.
         if let Some(waiting) = waiting {
@@ -551,7 +536,8 @@ impl Supervisor<'_> {
             Event::Halted(rank, breakpoint) => self.halted(rank as usize, &breakpoint),
             Event::Released { ranks, is_ours } => self.released(&ranks, is_ours),
             Event::Control { control, by, done } => self.control(&control, &by, done),
-            Event::Query(queries, done) => done.complete(self.table().answer(&queries)),
+            Event::Query(queries, done) => done.complete(table::answer(&self.tables(), &queries)),
+            Event::Spawn { by, infos, apps, done } => self.spawn(by, &infos, apps, done),
             Event::Print(texts, done) => self.held.push((texts, done)),
             Event::Abort { rank, by, status, message } => {
                 let said = message.map_or(String::new(), |text| format!(": {}", text.to_string_lossy()));
@@ -585,7 +571,10 @@ impl Supervisor<'_> {
         self.pass_output(index, PIPE_LEN_MAX);
         // An event of its finalize may have arrived since events were last taken.
         self.take_events();
-        self.take_rest(index as u32);
+        let job = self.ranks[index].job;
+        if job == 0 {
+            self.take_rest(index as u32);
+        }
         let killed = status.signal();
         if self.abort.as_ref().is_some_and(|abort| killed.is_none() || abort.rank == Some(index)) {
             self.finish_abort();
@@ -593,6 +582,7 @@ impl Supervisor<'_> {
         let who = self.name(index);
         let state = &self.ranks[index];
         match (status.code(), killed) {
+            _ if self.jobs[state.job].is_ended_by_command => {}
             (Some(0), _) if state.connected && !state.finalized => {
                 self.fail(1, Status::ERR_JOB_TERM_WO_SYNC, &format!("{who} exited without finalizing"));
             }
@@ -612,10 +602,23 @@ impl Supervisor<'_> {
                 self.fail(code, Status::ERR_JOB_NON_ZERO_TERM, &format!("{who} exited with status {code}"));
             }
         }
-        self.report_halts();
+        self.report_halts(job);
         // This completes operations that wait for the rank.
-        self.server.deregister_client(&Proc::new(self.nspace.clone(), Rank(index as u32)), None);
-        self.pmi_rank_ended(index as u32);
+        self.server.deregister_client(&self.proc(index), None);
+        if job == 0 {
+            self.pmi_rank_ended(index as u32);
+        }
+        self.end_job(job);
+    }
+
+    fn proc(&self, index: usize) -> Proc {
+        let RankState { job, rank, .. } = &self.ranks[index];
+        Proc::new(self.jobs[*job].nspace().clone(), Rank(*rank))
+    }
+
+    /// Lets the server take the losses that follow for the launcher's work.
+    fn announce_end(&self) {
+        self.jobs.iter().filter(|job| !job.is_over).for_each(|job| self.server.announce_end(job.nspace()));
     }
 
     /// Makes a pending abort the job's failure, if there is none yet.
@@ -625,8 +628,12 @@ impl Supervisor<'_> {
         }
     }
 
-    fn name(&self, rank: usize) -> String {
-        format!("rank {rank} (pid {})", self.ranks[rank].pid)
+    fn name(&self, index: usize) -> String {
+        let RankState { job, rank, pid, .. } = &self.ranks[index];
+        match job {
+            0 => format!("rank {rank} (pid {pid})"),
+            job => format!("rank {rank} of {} (pid {pid})", self.jobs[*job].nspace()),
+        }
     }
 
     /// Handles a failure of the job. The first failure is reported and decides the exit status; the other ranks get
@@ -640,7 +647,7 @@ impl Supervisor<'_> {
         let ending = if left == 0 { String::new() } else { format!("; ending the ranks that still run ({left})") };
         self.say(&format!("{what}{ending}"));
         self.kill_at = Instant::now().checked_add(self.args.grace);
-        self.server.announce_end(self.nspace);
+        self.announce_end();
         self.watchdog.signal_all(Signal::SIGTERM);
     }
 

@@ -28,6 +28,8 @@ const PASSED_OVER: [&str; 4] = [keys::NSPACE, keys::USERID, keys::GRPID, keys::T
 pub(super) struct Row {
     /// Its process.
     pub pid: i32,
+    /// The file of its program.
+    pub executable: CString,
     /// Whether it is connected.
     pub is_connected: bool,
     /// Whether it has finalized.
@@ -67,8 +69,6 @@ pub(super) struct Table<'a> {
     pub job: &'a Nspace,
     /// The node's name.
     pub hostname: &'a str,
-    /// The file of the ranks' program.
-    pub executable: CString,
     /// The ranks.
     pub rows: Vec<Row>,
     /// The failure for which the job ends, or `READY_FOR_DEBUG` while it waits for a debugger.
@@ -77,32 +77,32 @@ pub(super) struct Table<'a> {
     pub for_debuggers: &'a [&'a str],
 }
 
-impl Table<'_> {
-    /// Answers what the launcher knows. The server answers the rest: all keys after `ERR_NOT_SUPPORTED`, and after
-    /// `QUERY_PARTIAL_SUCCESS` those that are missing.
-    pub fn answer(&self, queries: &[Query]) -> (Status, Vec<Info>) {
-        let mut infos = Vec::new();
-        let mut is_whole = true;
-        for Query { keys, qualifiers } in queries {
-            let is_mine = self.is_about_job(qualifiers) && may_control(qualifiers);
-            for key in keys {
-                let value = if is_mine { key.to_str().ok().and_then(|key| self.value(key)) } else { None };
-                match value.and_then(|value| Some(Info { key: Key::new(key.to_bytes()).ok()?, flags: 0, value })) {
-                    Some(info) => infos.push(info),
-                    None => is_whole = false,
-                }
+/// Answers what the launcher knows of its jobs. The server answers the rest: all keys after `ERR_NOT_SUPPORTED`, and after
+/// `QUERY_PARTIAL_SUCCESS` those that are missing.
+pub(super) fn answer(tables: &[Table<'_>], queries: &[Query]) -> (Status, Vec<Info>) {
+    let mut infos = Vec::new();
+    let mut is_whole = true;
+    for Query { keys, qualifiers } in queries {
+        let about = tables.iter().find(|table| table.is_meant(qualifiers)).filter(|_| may_control(qualifiers));
+        for key in keys {
+            let value = about.and_then(|table| key.to_str().ok().and_then(|key| table.value(key)));
+            match value.and_then(|value| Some(Info { key: Key::new(key.to_bytes()).ok()?, flags: 0, value })) {
+                Some(info) => infos.push(info),
+                None => is_whole = false,
             }
         }
-        let status = match is_whole {
-            true => Status::SUCCESS,
-            false if infos.is_empty() => Status::ERR_NOT_SUPPORTED,
-            false => Status::QUERY_PARTIAL_SUCCESS,
-        };
-        (status, infos)
     }
+    let status = match is_whole {
+        true => Status::SUCCESS,
+        false if infos.is_empty() => Status::ERR_NOT_SUPPORTED,
+        false => Status::QUERY_PARTIAL_SUCCESS,
+    };
+    (status, infos)
+}
 
-    /// Whether a query is about the whole job. It is if it names no job: there is but one.
-    fn is_about_job(&self, qualifiers: &[Info]) -> bool {
+impl Table<'_> {
+    /// Whether a query is about this job as a whole. One that names no job is about the first.
+    fn is_meant(&self, qualifiers: &[Info]) -> bool {
         let nspace = Info::find(qualifiers, keys::NSPACE).and_then(Value::as_text).unwrap_or_default();
         let is_job = nspace.is_empty() || nspace == self.job.as_bytes();
         is_job && qualifiers.iter().all(|info| PASSED_OVER.iter().any(|key| info.key.is(key)))
@@ -128,7 +128,7 @@ impl Table<'_> {
         let info = |(row, rank): (&Row, u32)| ProcInfo {
             proc: Proc::new(self.job.clone(), Rank(rank)),
             hostname: CString::new(self.hostname).ok(),
-            executable: Some(self.executable.clone()),
+            executable: Some(row.executable.clone()),
             pid: row.pid,
             exit_code: row.exit_code(),
             state: row.state(),
@@ -146,6 +146,7 @@ mod tests {
     fn row(ended: Option<i32>) -> Row {
         Row {
             pid: 7,
+            executable: c"/bin/sh".into(),
             is_connected: false,
             is_finalized: false,
             ended: ended.map(ExitStatus::from_raw),
@@ -155,11 +156,11 @@ mod tests {
 
     fn answer(words: &[&str], qualifiers: &[Info]) -> (Status, Vec<Info>) {
         let job = Nspace::new("job").unwrap();
-        let rows = vec![row(None), row(Some(0))];
-        let (executable, status) = (c"/bin/sh".into(), None);
-        let table = Table { job: &job, hostname: "here", executable, rows, status, for_debuggers: &["pmix.dbg.init"] };
+        let spawned = Nspace::new("spawned").unwrap();
+        let table = |job, rows| Table { job, hostname: "here", rows, status: None, for_debuggers: &["pmix.dbg.init"] };
+        let tables = [table(&job, vec![row(None), row(Some(0))]), table(&spawned, vec![row(None)])];
         let keys = words.iter().map(|word| CString::new(*word).unwrap()).collect();
-        table.answer(&[Query { keys, qualifiers: qualifiers.to_vec() }])
+        super::answer(&tables, &[Query { keys, qualifiers: qualifiers.to_vec() }])
     }
 
     #[test]
@@ -184,6 +185,8 @@ mod tests {
         let named = |name: &str| Info::new(keys::NSPACE, Value::string(name));
         assert_eq!(of(&[table, status], &[named("job")]), (Status::SUCCESS, 2));
         assert_eq!(of(&[table], &[]), (Status::SUCCESS, 1));
+        let Value::DataArray(array) = &answer(&[table], &[named("spawned")]).1[0].value else { panic!() };
+        assert_eq!(array.items.len(), 1, "the ranks of the spawned job");
         assert_eq!(of(&[table, keys::QUERY_NAMESPACES], &[]), (Status::QUERY_PARTIAL_SUCCESS, 1));
         let rank = Info::new(keys::RANK, Value::Rank(Rank(1)));
         let stranger = Info::new(keys::USERID, Value::Uint32(geteuid().as_raw() + 1));

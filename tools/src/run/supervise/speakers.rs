@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 
-use pmix_dstore::model::{Proc, Rank, Status};
+use pmix_dstore::model::Status;
 use pmix_server::Waiting;
 
 use super::super::host::Event;
@@ -31,7 +31,7 @@ impl Supervisor<'_> {
     /// What the ranks wait for, by PMIx and by PMI-1.
     pub(super) fn waiting(&self) -> Waiting {
         let mut waiting = self.server.waiting();
-        waiting.collectives.extend(self.pmi.barrier(self.nspace));
+        waiting.collectives.extend(self.jobs.first().and_then(|launched| self.pmi.barrier(launched.nspace())));
         waiting
     }
 
@@ -46,7 +46,7 @@ impl Supervisor<'_> {
                 }
                 What::Finalized => self.take_event(Event::Finalized(rank)),
                 What::Abort { status, message } => {
-                    let by = Proc::new(self.nspace.clone(), Rank(rank));
+                    let by = self.proc(rank as usize);
                     let message = message.and_then(|text| CString::new(text).ok());
                     self.take_event(Event::Abort { rank: Some(rank), by, status, message });
                 }

@@ -13,10 +13,11 @@ use super::super::control::{Action, Control, Ranks};
 use super::super::halts::ON_EXEC;
 use super::super::host::Infos;
 use super::super::table::{Row, Table};
-use super::{RankState, Supervisor};
+use super::{RankState, RunningJob, Supervisor};
 
-/// What the command line offers for debuggers.
-const FOR_DEBUGGERS: [&str; 3] = [keys::DEBUG_STOP_ON_EXEC, keys::DEBUG_STOP_IN_INIT, keys::DEBUG_STOP_IN_APP];
+/// What the launcher offers for debuggers, on its command line and in a spawn.
+const FOR_DEBUGGERS: [&str; 4] =
+    [keys::DEBUG_STOP_ON_EXEC, keys::DEBUG_STOP_IN_INIT, keys::DEBUG_STOP_IN_APP, keys::DEBUGGER_DAEMONS];
 
 /// A signal that the watchdog has not confirmed yet.
 pub(super) struct Signalling {
@@ -27,23 +28,27 @@ pub(super) struct Signalling {
 }
 
 impl Supervisor<'_> {
-    /// The ranks' processes and the state of the job.
-    pub(super) fn table(&self) -> Table<'_> {
+    /// The ranks' processes and the states of the jobs.
+    pub(super) fn tables(&self) -> Vec<Table<'_>> {
+        self.jobs.iter().map(|job| self.table(job)).collect()
+    }
+
+    fn table<'j>(&'j self, job: &'j RunningJob) -> Table<'j> {
         let row = |rank: &RankState| Row {
             pid: rank.pid.as_raw(),
+            executable: job.job.executable(rank.rank),
             is_connected: rank.connected && !rank.finalized,
             is_finalized: rank.finalized,
             ended: rank.ended,
             is_killed_by_command: rank.is_killed_by_command,
         };
         Table {
-            job: self.nspace,
-            hostname: &self.job.hostname,
-            executable: self.job.executable.clone(),
-            rows: self.ranks.iter().map(row).collect(),
+            job: job.nspace(),
+            hostname: &self.session.hostname,
+            rows: self.ranks.get(job.numbers()).unwrap_or_default().iter().map(row).collect(),
             status: match self.failure {
                 Some(failure) => Some(failure.status),
-                None => self.halts.is_whole(self.running_numbers()).then_some(Status::READY_FOR_DEBUG),
+                None => job.halts.is_whole(self.running_numbers(job)).then_some(Status::READY_FOR_DEBUG),
             },
             for_debuggers: &FOR_DEBUGGERS,
         }
@@ -60,18 +65,25 @@ impl Supervisor<'_> {
                 rank.1.is_killed_by_command = true;
             }
         }
-        if control.ranks == Ranks::All && matches!(control.action, Action::Kill | Action::Terminate) {
-            self.end_for(control.action, by);
-            return done.complete((Status::SUCCESS, Vec::new()));
+        if matches!(control.action, Action::Kill | Action::Terminate) {
+            if control.ranks == Ranks::All {
+                self.end_for(control.action, by);
+                return done.complete((Status::SUCCESS, Vec::new()));
+            }
+            // A spawned job that is ended as a whole leaves the others alone.
+            for job in self.jobs.iter_mut().skip(1) {
+                job.is_ended_by_command |= job.numbers().all(|number| control.ranks.contains(number));
+            }
         }
         if control.action == Action::Resume {
             // A debugger may also continue by this those that were stopped on exec. Others wait for its release.
-            self.halts.resume(&control.ranks);
+            self.jobs.iter_mut().for_each(|job| job.halts.resume(&control.ranks));
         }
         self.signal(control.action.signal(), pids, Some(done));
     }
 
-    fn signal(&mut self, signal: Signal, pids: Vec<Pid>, done: Option<Infos>) {
+    /// Sends a signal to the ranks with these processes; `done` is answered when it is sent.
+    pub(super) fn signal(&mut self, signal: Signal, pids: Vec<Pid>, done: Option<Infos>) {
         self.controls.push_back(Signalling { signal, pids, done });
         if self.controls.len() == 1 {
             self.send_control();
@@ -98,27 +110,28 @@ impl Supervisor<'_> {
 
     /// A rank waits for a debugger.
     pub(super) fn halted(&mut self, rank: usize, breakpoint: &CStr) {
-        self.halts.add(rank, breakpoint);
-        self.report_halts();
+        let Some(job) = self.ranks.get(rank).map(|rank| rank.job) else { return };
+        self.jobs[job].halts.add(rank, breakpoint);
+        self.report_halts(job);
     }
 
-    /// Tells tools when all ranks wait for a debugger. The server keeps the event for tools that come soon after; later ones ask for the
-    /// status of the job.
-    pub(super) fn report_halts(&mut self) {
-        let running: Vec<usize> = self.running_numbers().collect();
-        let Some(breakpoint) = self.halts.report(running.into_iter()) else { return };
-        let job = Proc::new(self.nspace.clone(), Rank::WILDCARD);
+    /// Tells tools when all ranks of a job wait for a debugger. The server keeps the event for tools that come soon after; later ones ask
+    /// for the status of the job.
+    pub(super) fn report_halts(&mut self, job: usize) {
+        let running: Vec<usize> = self.running_numbers(&self.jobs[job]).collect();
+        let Some(breakpoint) = self.jobs[job].halts.report(running.into_iter()) else { return };
+        let job = Proc::new(self.jobs[job].nspace().clone(), Rank::WILDCARD);
         let infos = vec![
             Info::new(keys::EVENT_NON_DEFAULT, Value::Bool(true)),
             Info::new(keys::EVENT_AFFECTED_PROC, Value::Proc(job)),
             Info::new(keys::BREAKPOINT, Value::String(Some(breakpoint))),
         ];
-        self.server.notify_event(Status::READY_FOR_DEBUG, self.job.server.clone(), range::LOCAL, infos, None);
+        self.server.notify_event(Status::READY_FOR_DEBUG, self.session.server.clone(), range::LOCAL, infos, None);
     }
 
     /// A debugger has released ranks. The server has told them, unless the event was for the launcher alone.
     pub(super) fn released(&mut self, ranks: &Ranks, is_ours: bool) {
-        let on_exec = self.halts.release(ranks);
+        let on_exec: Vec<usize> = self.jobs.iter_mut().flat_map(|job| job.halts.release(ranks)).collect();
         // Neither holds for later tools, nor for what ranks wait for after they have been stopped on exec.
         for code in [Status::READY_FOR_DEBUG, Status::DEBUGGER_RELEASE] {
             self.server.forget_events(code);
@@ -128,18 +141,20 @@ impl Supervisor<'_> {
             self.signal(Signal::SIGCONT, pids, None);
         }
         if is_ours {
-            let named = self.running_numbers().filter(|rank| ranks.contains(*rank));
-            let procs: Vec<Proc> = named.map(|rank| Proc::new(self.nspace.clone(), Rank(rank as u32))).collect();
+            let running = (0..self.ranks.len()).filter(|rank| self.ranks[*rank].running && ranks.contains(*rank));
+            let procs: Vec<Proc> = running.map(|rank| self.proc(rank)).collect();
             let infos = vec![
                 Info::new(keys::EVENT_NON_DEFAULT, Value::Bool(true)),
                 Info::new(keys::EVENT_CUSTOM_RANGE, Value::procs(procs)),
             ];
-            self.server.notify_event(Status::DEBUGGER_RELEASE, self.job.server.clone(), range::CUSTOM, infos, None);
+            self.server.notify_event(Status::DEBUGGER_RELEASE, self.session.server.clone(), range::CUSTOM, infos, None);
         }
     }
 
-    fn running_numbers(&self) -> impl Iterator<Item = usize> {
-        self.ranks.iter().enumerate().filter(|(_, rank)| rank.running).map(|(number, _)| number)
+    /// The ranks of a job that run, by their numbers.
+    fn running_numbers(&self, job: &RunningJob) -> impl Iterator<Item = usize> {
+        let is_running = |number: &usize| self.ranks.get(*number).is_some_and(|rank| rank.running);
+        job.numbers().filter(is_running)
     }
 
     /// Takes the watchdog's answer to the oldest signal.

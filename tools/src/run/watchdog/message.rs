@@ -1,10 +1,10 @@
 //! The messages between launcher and watchdog, one packet each.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::cmsg_space;
@@ -13,13 +13,16 @@ use nix::sys::signal::Signal;
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recv, recvmsg, sendmsg};
 use nix::unistd::Pid;
 
+use super::super::ranks::Program;
 use super::{News, ending};
 
 /// A request of the launcher. The methods of `Watchdog` document each one.
 #[derive(Debug, PartialEq)]
 pub(super) enum Request {
     Guard(PathBuf),
-    Start(Vec<(String, String)>),
+    Load(Program),
+    /// The program's number, the number of descriptors that come along, and the variables.
+    Start(u32, u32, Vec<(String, String)>),
     TimerSlack(Duration),
     SignalRanks(Signal),
     SignalAll(Signal),
@@ -46,9 +49,11 @@ impl Request {
     fn encode(&self) -> Vec<u8> {
         match self {
             Request::Guard(path) => [b"G", path.as_os_str().as_bytes()].concat(),
-            Request::Start(env) => {
+            Request::Load(program) => encode_program(program),
+            Request::Start(program, streams, env) => {
                 let variables = env.iter().map(|(name, value)| format!("{name}={value}"));
-                [b"S".to_vec(), variables.collect::<Vec<_>>().join("\0").into_bytes()].concat()
+                let variables = variables.collect::<Vec<_>>().join("\0").into_bytes();
+                [b"S".to_vec(), program.to_ne_bytes().to_vec(), streams.to_ne_bytes().to_vec(), variables].concat()
             }
             Request::TimerSlack(slack) => [&b"T"[..], &slack.as_secs_f64().to_ne_bytes()].concat(),
             Request::SignalRanks(signal) => vec![b'R', *signal as u8],
@@ -70,10 +75,14 @@ impl Request {
         };
         Some(match kind {
             b'G' => Request::Guard(OsString::from_vec(rest.to_vec()).into()),
+            b'L' => Request::Load(decode_program(rest)?),
             b'S' => {
+                let (program, rest) = rest.split_first_chunk()?;
+                let (streams, rest) = rest.split_first_chunk()?;
                 let text = std::str::from_utf8(rest).ok()?;
                 let variables = text.split('\0').filter_map(|variable| variable.split_once('='));
-                Request::Start(variables.map(|(name, value)| (name.into(), value.into())).collect())
+                let variables = variables.map(|(name, value)| (name.into(), value.into())).collect();
+                Request::Start(u32::from_ne_bytes(*program), u32::from_ne_bytes(*streams), variables)
             }
             b'R' => Request::SignalRanks(signal()?),
             b'A' => Request::SignalAll(signal()?),
@@ -86,6 +95,39 @@ impl Request {
             _ => return None,
         })
     }
+}
+
+/// A program: words with a NUL after each, the numbers of arguments and variables before them.
+fn encode_program(program: &Program) -> Vec<u8> {
+    let Program { path, name, args, variables, wdir, stops_on_exec } = program;
+    let mut packet = vec![b'L', u8::from(*stops_on_exec), u8::from(wdir.is_some())];
+    packet.extend([args.len(), variables.len()].into_iter().flat_map(|count| (count as u32).to_ne_bytes()));
+    let mut add = |word: &OsStr| {
+        packet.extend_from_slice(word.as_bytes());
+        packet.push(0);
+    };
+    add(path.as_os_str());
+    add(name);
+    add(wdir.as_deref().unwrap_or_else(|| Path::new("")).as_os_str());
+    args.iter().for_each(|word| add(word));
+    for (name, value) in variables {
+        add(name);
+        add(value);
+    }
+    packet
+}
+
+fn decode_program(packet: &[u8]) -> Option<Program> {
+    let ([stops_on_exec, has_wdir], rest) = packet.split_first_chunk()?;
+    let (args, rest) = rest.split_first_chunk()?;
+    let (variables, rest) = rest.split_first_chunk()?;
+    let mut words = rest.split(|byte| *byte == 0).map(|word| OsString::from_vec(word.to_vec()));
+    let (path, name, wdir) = (words.next()?.into(), words.next()?, words.next()?);
+    let args = (0..u32::from_ne_bytes(*args)).map(|_| words.next()).collect::<Option<_>>()?;
+    let variables =
+        (0..u32::from_ne_bytes(*variables)).map(|_| Some((words.next()?, words.next()?))).collect::<Option<_>>()?;
+    let wdir = (*has_wdir != 0).then(|| wdir.into());
+    Some(Program { path, name, args, variables, wdir, stops_on_exec: *stops_on_exec != 0 })
 }
 
 impl Reply {
@@ -197,7 +239,16 @@ mod tests {
     fn requests_decode_to_themselves() {
         for request in [
             Request::Guard("/tmp/a b".into()),
-            Request::Start(vec![("A".into(), "1=2".into()), ("B".into(), String::new())]),
+            Request::Start(3, 2, vec![("A".into(), "1=2".into()), ("B".into(), String::new())]),
+            Request::Load(Program { path: "/bin/sh".into(), name: "sh".into(), ..Program::default() }),
+            Request::Load(Program {
+                path: "/x y".into(),
+                name: "y".into(),
+                args: vec!["".into(), "-a".into()],
+                variables: vec![("A".into(), "1=2".into()), ("B".into(), "".into())],
+                wdir: Some("/".into()),
+                stops_on_exec: true,
+            }),
             Request::TimerSlack(Duration::from_millis(2)),
             Request::SignalRanks(Signal::SIGUSR1),
             Request::SignalAll(Signal::SIGKILL),

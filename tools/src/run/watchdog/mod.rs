@@ -30,6 +30,7 @@ use nix::unistd::{ForkResult, Pid, fork, setpgid};
 
 use self::family::Family;
 use self::message::{Reply, Request, receive_reply, send_request};
+use super::job::Application;
 use super::ranks::Program;
 
 /// News of the processes of the job.
@@ -58,8 +59,9 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts the watchdog. Call this before the process starts a thread, opens files or blocks signals.
-    pub fn begin(program: &Program) -> Result<Watchdog, String> {
+    /// Starts the watchdog, which knows the programs of these applications. Call this before the process starts a thread, opens files or
+    /// blocks signals.
+    pub fn begin(apps: &[Application]) -> Result<Watchdog, String> {
         let words = |error: Errno| format!("cannot start the watchdog process, which starts the ranks: {error}");
         // If the watchdog is killed, its descendants become this process's children.
         prctl::set_child_subreaper(true).map_err(words)?;
@@ -69,7 +71,7 @@ impl Watchdog {
         match unsafe { fork() }.map_err(words)? {
             ForkResult::Child => {
                 drop(socket);
-                process::run(other, program)
+                process::run(other, apps)
             }
             ForkResult::Parent { child } => {
                 // Parent and child both set the group, so that it is set before either continues. Ignore an error: the
@@ -98,14 +100,24 @@ impl Watchdog {
         self.send(&Request::TimerSlack(slack), &[])
     }
 
-    /// Requests the start of a rank with these variables and descriptors: standard input if it has one, standard output,
-    /// standard error, its connection for PMI-1. Call [`Watchdog::started`] once for each request, and often enough that neither side's socket
-    /// buffer fills.
+    /// Tells the watchdog of a further program. Ranks are started by its number; the applications of [`Watchdog::begin`] have the first
+    /// ones, from 0 on.
+    ///
+    /// # Errors
+    /// If it cannot be sent: a command line with its variables may be too long.
+    pub fn load(&self, program: Program) -> Result<(), String> {
+        let name = program.name.to_string_lossy().into_owned();
+        self.send(&Request::Load(program), &[]).map_err(|why| format!("{name}: {why}"))
+    }
+
+    /// Requests the start of a rank of a program with these variables and descriptors: standard output, standard error, its connection for
+    /// PMI-1 and its standard input, if it has them. A rank with an input has a connection for PMI-1. Call [`Watchdog::started`] once for
+    /// each request, and often enough that neither side's socket buffer fills.
     ///
     /// # Errors
     /// If the request cannot be sent.
-    pub fn start(&self, env: Vec<(String, String)>, streams: &[BorrowedFd<'_>]) -> Result<(), String> {
-        self.send(&Request::Start(env), streams)
+    pub fn start(&self, program: u32, env: Vec<(String, String)>, streams: &[BorrowedFd<'_>]) -> Result<(), String> {
+        self.send(&Request::Start(program, streams.len() as u32, env), streams)
     }
 
     /// Waits for the next requested rank to start; returns its process.

@@ -14,14 +14,15 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{Pid, dup2_stderr, dup2_stdin, dup2_stdout, setpgid};
 use pmix_server::leftovers::launchers;
 
-use super::super::ranks::{Given, Program, Start, Starting};
+use super::super::job::Application;
+use super::super::ranks::{Given, Start, Starting};
 use super::News;
 use super::family::Family;
 use super::message::{Reply, Request, receive_request, send_reply};
 
 /// Serves the launcher until it ends.
-pub(super) fn run(socket: OwnedFd, program: &Program) -> ! {
-    let ended = match Process::begin(&socket, program) {
+pub(super) fn run(socket: OwnedFd, apps: &[Application]) -> ! {
+    let ended = match Process::begin(&socket, apps) {
         Ok(process) => process.serve(),
         // The launcher reads this as the reply to its first request for a rank.
         Err(why) => send_reply(socket.as_fd(), &Reply::Refused(format!("the watchdog process cannot start: {why}"))),
@@ -31,9 +32,10 @@ pub(super) fn run(socket: OwnedFd, program: &Program) -> ! {
 
 struct Process<'a> {
     socket: &'a OwnedFd,
-    start: Start,
-    /// Ranks whose start is not answered yet, in the order of the requests.
-    starting: VecDeque<Result<Starting, String>>,
+    /// How the ranks of each program are started, or why they cannot be.
+    programs: Vec<Result<Start, String>>,
+    /// Ranks whose start is not answered yet, with their program, in the order of the requests.
+    starting: VecDeque<Result<(Starting, usize), String>>,
     ended: SignalFd,
     family: Family,
     /// The job's directory.
@@ -49,12 +51,12 @@ struct Process<'a> {
 }
 
 impl Process<'_> {
-    fn begin<'a>(socket: &'a OwnedFd, program: &Program) -> Result<Process<'a>, String> {
-        let start = Start::new(program)?;
+    fn begin<'a>(socket: &'a OwnedFd, apps: &[Application]) -> Result<Process<'a>, String> {
+        let programs = apps.iter().map(|app| Start::new(&app.program)).collect();
         let ended = Process::stand_alone().map_err(|error| error.to_string())?;
         Ok(Process {
             socket,
-            start,
+            programs,
             starting: VecDeque::new(),
             ended,
             family: Family::default(),
@@ -103,7 +105,7 @@ impl Process<'_> {
             PollTimeout::try_from(wait).unwrap_or(PollTimeout::MAX)
         });
         let next = self.starting.front().and_then(|start| start.as_ref().ok());
-        let fds = [self.socket.as_fd(), self.ended.as_fd()].into_iter().chain(next.map(Starting::fd));
+        let fds = [self.socket.as_fd(), self.ended.as_fd()].into_iter().chain(next.map(|(starting, _)| starting.fd()));
         let mut polled: Vec<_> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         match poll(&mut polled, wait) {
             Ok(_) | Err(Errno::EINTR) => {}
@@ -133,8 +135,12 @@ impl Process<'_> {
     fn handle(&mut self, request: Request, streams: Vec<OwnedFd>) -> Result<(), Errno> {
         match request {
             Request::Guard(directory) => self.guarded = Some(directory),
-            Request::Start(env) => {
-                let starting = self.start(&env, streams);
+            Request::Load(program) => self.programs.push(Start::new(&program)),
+            Request::Start(program, count, env) => {
+                let starting = match streams.len() == count as usize {
+                    true => self.start(program as usize, &env, streams),
+                    false => Err(format!("no descriptors for a rank: {}", Errno::EMFILE.desc())),
+                };
                 self.starting.push_back(starting);
                 return self.answer_starts();
             }
@@ -163,13 +169,21 @@ impl Process<'_> {
     }
 
     /// Starts a rank without waiting for its program: meanwhile the next one is started.
-    fn start(&mut self, env: &[(String, String)], mut streams: Vec<OwnedFd>) -> Result<Starting, String> {
-        let (Some(pmi), Some(stderr), Some(stdout)) = (streams.pop(), streams.pop(), streams.pop()) else {
-            return Err(format!("no descriptors for a rank's output: {}", Errno::EMFILE.desc()));
+    fn start(
+        &mut self,
+        number: usize,
+        env: &[(String, String)],
+        streams: Vec<OwnedFd>,
+    ) -> Result<(Starting, usize), String> {
+        let program = self.programs.get(number).ok_or("no such program")?.as_ref().map_err(Clone::clone)?;
+        let mut streams = streams.into_iter();
+        let (Some(stdout), Some(stderr), pmi, stdin) = (streams.next(), streams.next(), streams.next(), streams.next())
+        else {
+            return Err("a rank without output".into());
         };
-        let starting = self.start.begin(env, &Given { stdin: streams.pop(), stdout, stderr, pmi })?;
+        let starting = program.begin(env, &Given { stdin, stdout, stderr, pmi })?;
         self.family.add(starting.pid);
-        Ok(starting)
+        Ok((starting, number))
     }
 
     /// Answers the requests for ranks whose programs run or cannot be started.
@@ -177,10 +191,10 @@ impl Process<'_> {
         while let Some(next) = self.starting.front() {
             let reply = match next {
                 Err(why) => Reply::Refused(why.clone()),
-                Ok(starting) => match starting.outcome() {
-                    None => return Ok(()),
-                    Some(Ok(())) => Reply::Started(starting.pid),
-                    Some(Err(error)) => Reply::Refused(self.start.words(error)),
+                Ok((starting, program)) => match (starting.outcome(), &self.programs[*program]) {
+                    (None, _) => return Ok(()),
+                    (Some(Err(error)), Ok(program)) => Reply::Refused(program.words(error)),
+                    (Some(_), _) => Reply::Started(starting.pid),
                 },
             };
             self.starting.pop_front();

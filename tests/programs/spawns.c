@@ -1,0 +1,213 @@
+/* Rank 0 starts jobs by PMIx_Spawn, and prints what becomes of them.
+ *
+ *   spawns shell SCRIPT      two ranks of sh -c SCRIPT in /tmp, with COLOUR=blue in their environment
+ *   spawns two SCRIPT        the same as two applications, of one rank and of two
+ *   spawns family            two ranks of this program, which connect to their parents and disconnect again
+ *   spawns child             such a rank
+ *   spawns missing           a program that is not there, a directory that is not there, another node, no rank, a required attribute
+ *   spawns kill              two ranks that sleep, which it ends by PMIx_Job_control; the others go on
+ *   spawns fail              a rank that exits with status 3
+ *   spawns many TIMES        so many jobs of one rank, one after the other
+ */
+#include "common.h"
+
+#include <pmix_tool.h>
+
+#include <pthread.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static int ends;
+
+static void ended(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
+                  pmix_info_t results[], size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *cbdata)
+{
+    (void) id;
+    (void) status;
+    (void) source;
+    (void) results;
+    (void) nresults;
+    const char *job = "?";
+    int how = 0;
+    for (size_t i = 0; i < ninfo; i++) {
+        if (strcmp(info[i].key, PMIX_EVENT_AFFECTED_PROC) == 0) {
+            job = strrchr(info[i].value.data.proc->nspace, '.');
+        } else if (strcmp(info[i].key, PMIX_JOB_TERM_STATUS) == 0) {
+            how = info[i].value.data.status;
+        }
+    }
+    say("end of %s: %d", job, how);
+    pthread_mutex_lock(&lock);
+    ends++;
+    pthread_cond_signal(&changed);
+    pthread_mutex_unlock(&lock);
+    done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);
+}
+
+static void await_ends(int count)
+{
+    pthread_mutex_lock(&lock);
+    while (ends < count) {
+        pthread_cond_wait(&changed, &lock);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* Starts a job and prints the answer; the name is left in `nspace`. */
+static void spawn(pmix_app_t *apps, size_t count, infos_t *infos, char *nspace)
+{
+    nspace[0] = '\0';
+    pmix_status_t status = PMIx_Spawn(infos == NULL ? NULL : infos->items, infos == NULL ? 0 : infos->count, apps, count, nspace);
+    const char *name = strrchr(nspace, '.');
+    say("spawn: %d %s", status, name == NULL ? "-" : name);
+}
+
+static pmix_app_t app_of(char **words, int ranks)
+{
+    return (pmix_app_t){ .cmd = words[0], .argv = words, .maxprocs = ranks };
+}
+
+static void shell(char *script, bool is_two)
+{
+    char *words[] = { "sh", "-c", script, NULL }, *env[] = { "COLOUR=blue", NULL };
+    pmix_app_t apps[] = { app_of(words, is_two ? 1 : 2), app_of(words, 2) };
+    apps[0].env = apps[1].env = env;
+    apps[0].cwd = apps[1].cwd = "/tmp";
+    pmix_nspace_t nspace;
+    spawn(apps, is_two ? 2 : 1, NULL, nspace);
+    await_ends(1);
+}
+
+static void family(char *self, const pmix_proc_t *me)
+{
+    char *words[] = { self, "child", NULL };
+    pmix_app_t app = app_of(words, 2);
+    pmix_nspace_t nspace;
+    spawn(&app, 1, NULL, nspace);
+    pmix_proc_t all[] = { *me, proc_of(nspace, PMIX_RANK_WILDCARD) };
+    say("connect: %d", PMIx_Connect(all, 2, NULL, 0));
+    pmix_proc_t second = proc_of(nspace, 1);
+    pmix_value_t *value = NULL;
+    pmix_status_t status = PMIx_Get(&second, "colour", NULL, 0, &value);
+    say("colour of the second child: %d %s", status, status == PMIX_SUCCESS ? value->data.string : "-");
+    say("disconnect: %d", PMIx_Disconnect(all, 2, NULL, 0));
+    await_ends(1);
+}
+
+static int child(void)
+{
+    pmix_proc_t me;
+    pmix_status_t status = PMIx_Init(&me, NULL, 0);
+    pmix_proc_t job = proc_of(me.nspace, PMIX_RANK_WILDCARD);
+    pmix_value_t *parent = NULL, *spawned = NULL;
+    pmix_status_t got = PMIx_Get(&job, PMIX_PARENT_ID, NULL, 0, &parent);
+    PMIx_Get(&me, PMIX_SPAWNED, NULL, 0, &spawned);
+    if (status != PMIX_SUCCESS || got != PMIX_SUCCESS || spawned == NULL) {
+        say("child: %d, %d", status, got);
+        return 1;
+    }
+    say("child %u of rank %u, spawned: %d", me.rank, parent->data.proc->rank, spawned->data.flag);
+    pmix_value_t colour = value_string(me.rank == 1 ? "green" : "red");
+    PMIx_Put(PMIX_GLOBAL, "colour", &colour);
+    PMIx_Commit();
+    pmix_proc_t all[] = { *parent->data.proc, job };
+    status = PMIx_Connect(all, 2, NULL, 0);
+    got = PMIx_Disconnect(all, 2, NULL, 0);
+    say("child %u: connect %d, disconnect %d", me.rank, status, got);
+    return PMIx_Finalize(NULL, 0) != PMIX_SUCCESS;
+}
+
+static void missing(void)
+{
+    char *none[] = { "no-such-program", NULL }, *some[] = { "true", NULL };
+    pmix_nspace_t nspace;
+    pmix_app_t app = app_of(none, 1);
+    spawn(&app, 1, NULL, nspace);
+    app = app_of(some, 1);
+    app.cwd = "/no/such/directory";
+    spawn(&app, 1, NULL, nspace);
+    app = app_of(some, 1);
+    infos_t there = { 0 };
+    add(&there, PMIX_HOST, value_string("elsewhere"));
+    spawn(&app, 1, &there, nspace);
+    app = app_of(some, 0);
+    spawn(&app, 1, NULL, nspace);
+    app = app_of(some, 1);
+    infos_t required = { 0 };
+    add(&required, "pmix.unknown", value_bool(true));
+    required.items[0].flags |= PMIX_INFO_REQD;
+    spawn(&app, 1, &required, nspace);
+}
+
+static void end_by_command(void)
+{
+    char *words[] = { "sleep", "1000", NULL };
+    pmix_app_t app = app_of(words, 2);
+    pmix_nspace_t nspace;
+    spawn(&app, 1, NULL, nspace);
+    pmix_proc_t all = proc_of(nspace, PMIX_RANK_WILDCARD);
+    infos_t kill = { 0 };
+    add(&kill, PMIX_JOB_CTRL_KILL, value_bool(true));
+    pmix_info_t *results = NULL;
+    size_t count = 0;
+    say("kill: %d", PMIx_Job_control(&all, 1, kill.items, kill.count, &results, &count));
+    await_ends(1);
+}
+
+static void fail(void)
+{
+    char *words[] = { "sh", "-c", "exit 3", NULL };
+    pmix_app_t app = app_of(words, 1);
+    pmix_nspace_t nspace;
+    spawn(&app, 1, NULL, nspace);
+    await_ends(1);
+    /* The launcher ends all for it. */
+    sleep(60);
+}
+
+static void many(int times)
+{
+    char *words[] = { "true", NULL };
+    int good = 0;
+    for (int time = 1; time <= times; time++) {
+        pmix_app_t app = app_of(words, 1);
+        pmix_nspace_t nspace = "";
+        good += PMIx_Spawn(NULL, 0, &app, 1, nspace) == PMIX_SUCCESS;
+        await_ends(time);
+    }
+    say("spawned: %d", good);
+}
+
+int main(int argc, char **argv)
+{
+    const char *kind = argc > 1 ? argv[1] : "";
+    if (strcmp(kind, "child") == 0) {
+        return child();
+    }
+    pmix_proc_t me;
+    pmix_status_t status = PMIx_Init(&me, NULL, 0);
+    if (status != PMIX_SUCCESS) {
+        say("init: %d", status);
+        return 1;
+    }
+    if (me.rank == 0) {
+        pmix_status_t code = PMIX_EVENT_JOB_END;
+        PMIx_Register_event_handler(&code, 1, NULL, 0, ended, NULL, NULL);
+        if (strcmp(kind, "shell") == 0 || strcmp(kind, "two") == 0) {
+            shell(argv[2], strcmp(kind, "two") == 0);
+        } else if (strcmp(kind, "family") == 0) {
+            family(argv[0], &me);
+        } else if (strcmp(kind, "missing") == 0) {
+            missing();
+        } else if (strcmp(kind, "kill") == 0) {
+            end_by_command();
+        } else if (strcmp(kind, "fail") == 0) {
+            fail();
+        } else if (strcmp(kind, "many") == 0) {
+            many(atoi(argv[2]));
+        }
+    }
+    status = PMIx_Fence(NULL, 0, NULL, 0);
+    say("rank %u: fence %d, finalize %d", me.rank, status, PMIx_Finalize(NULL, 0));
+    return 0;
+}

@@ -1,0 +1,352 @@
+//! Jobs that ranks and tools start: `PMIx_Spawn`.
+
+use std::ffi::{CStr, CString, OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+use pmix_client::events::range;
+use pmix_dstore::model::{App, Envar, Info, InfoFlags, Proc, Rank, Status, Value, keys};
+
+use super::super::args::{AppArgs, RANKS_MAX, Stops};
+use super::super::host::Spawned;
+use super::super::job::{Application, Plan};
+use super::super::ranks::{Program, working_directory};
+use super::{RankState, Supervisor};
+
+/// How many spawned jobs that have ended the server still knows: others may yet disconnect from them.
+const ENDED_KEPT: usize = 64;
+
+/// Attributes that change nothing here, or whose work is done for all jobs anyway.
+const PASSED_OVER: [&str; 21] = [
+    keys::SPAWNED,
+    keys::PARENT_ID,
+    keys::USERID,
+    keys::GRPID,
+    keys::TIMEOUT,
+    keys::REQUESTOR_IS_CLIENT,
+    keys::REQUESTOR_IS_TOOL,
+    keys::PERSONALITY,
+    keys::PREFIX,
+    keys::SPAWN_TOOL,
+    keys::NOTIFY_COMPLETION,
+    keys::NOTIFY_JOB_EVENTS,
+    keys::FWD_STDOUT,
+    keys::FWD_STDERR,
+    keys::FWD_STDDIAG,
+    keys::MAPBY,
+    keys::RANKBY,
+    keys::BINDTO,
+    keys::NON_PMI,
+    keys::PRELOAD_BIN,
+    keys::INDEX_ARGV,
+];
+
+/// Why a job was not started: the status for the one who asked, and a line for the launcher's user.
+struct Refusal(Status, String);
+
+fn refused<T>(status: Status, why: impl Into<String>) -> Result<T, Refusal> {
+    Err(Refusal(status, why.into()))
+}
+
+impl Supervisor<'_> {
+    /// Starts a job for a process.
+    pub(super) fn spawn(&mut self, by: Proc, infos: &[Info], apps: Vec<App>, done: Spawned) {
+        let who = format!("{}:{}", by.nspace, by.rank);
+        match self.try_spawn(by, infos, apps) {
+            Ok(job) => {
+                let nspace = self.jobs[job].nspace().clone();
+                done.complete((Status::SUCCESS, Some(nspace)));
+            }
+            Err(Refusal(status, why)) => {
+                self.say(&format!("{who} spawns no job: {why}"));
+                done.complete((status, None));
+            }
+        }
+    }
+
+    fn try_spawn(&mut self, by: Proc, infos: &[Info], apps: Vec<App>) -> Result<usize, Refusal> {
+        if self.failure.is_some() || self.is_over {
+            return refused(Status::ERR_JOB_CANCELED, "the launcher is ending its jobs");
+        }
+        let of_job = Directives::read(infos, &self.session.hostname)?;
+        let mut plan = Plan { apps: Vec::new(), stops: of_job.stops.clone(), parent: Some(by), others: of_job.others };
+        let all = self.ranks.len() as u64;
+        for app in apps {
+            let ranks = u32::try_from(app.maxprocs).ok().filter(|ranks| (1..=RANKS_MAX).contains(ranks));
+            let Some(ranks) = ranks else {
+                return refused(Status::ERR_BAD_PARAM, format!("{} ranks: their number goes from 1 on", app.maxprocs));
+            };
+            if all + u64::from(plan.ranks()) + u64::from(ranks) > u64::from(RANKS_MAX) {
+                return refused(
+                    Status::ERR_OUT_OF_RESOURCE,
+                    format!("with these {ranks} ranks there would have been more than {RANKS_MAX}"),
+                );
+            }
+            let program = self.program(app, &of_job.variables, of_job.wdir.as_deref(), &of_job.stops)?;
+            plan.apps.push(Application { program, ranks });
+        }
+        if plan.apps.is_empty() {
+            return refused(Status::ERR_BAD_PARAM, "no application is named");
+        }
+        let number = u32::try_from(self.jobs.len()).unwrap_or(u32::MAX);
+        let failed = |why: String| Refusal(Status::ERR_JOB_FAILED_TO_LAUNCH, why);
+        let name = self.session.job_name(number).map_err(failed)?;
+        let job = self.add_job(name, plan).map_err(failed)?;
+        if let Err(why) = self.start(job) {
+            self.abandon(job);
+            return Err(failed(why));
+        }
+        Ok(job)
+    }
+
+    /// The program of an application.
+    fn program(
+        &self,
+        app: App,
+        of_job: &[Change],
+        wdir_of_job: Option<&CStr>,
+        stops: &Stops,
+    ) -> Result<Program, Refusal> {
+        let own = Directives::read(&app.infos, &self.session.hostname)?;
+        let mut words = app.argv.iter().map(|word| os(word));
+        let name = words.next();
+        let program = app.cmd.as_deref().map(os).or_else(|| name.clone());
+        let Some(program) = program.filter(|program| !program.is_empty()) else {
+            return refused(Status::ERR_BAD_PARAM, "an application without a program");
+        };
+        let set = app.env.iter().filter_map(|text| {
+            let at = text.to_bytes().iter().position(|byte| *byte == b'=')?;
+            let (name, value) = text.to_bytes().split_at(at);
+            Some((OsStr::from_bytes(name).to_owned(), OsStr::from_bytes(&value[1..]).to_owned()))
+        });
+        let mut variables: Vec<(OsString, OsString)> = set.collect();
+        of_job.iter().chain(&own.variables).for_each(|change| change.apply(&mut variables));
+        let wdir = app.cwd.as_deref().or(own.wdir.as_deref()).or(wdir_of_job).filter(|path| !path.is_empty());
+        let wdir = wdir.map(|path| PathBuf::from(os(path)));
+        if let Some(directory) = &wdir {
+            working_directory(directory).map_err(|why| Refusal(Status::ERR_JOB_WDIR_NOT_FOUND, why))?;
+        }
+        let app = AppArgs { ranks: 0, variables, wdir, program, args: words.collect() };
+        let program = Program::of(&app, &self.args.library, stops.on_exec || own.stops.on_exec)
+            .map_err(|why| Refusal(Status::ERR_JOB_EXE_NOT_FOUND, why))?;
+        Ok(Program { name: name.unwrap_or(program.name.clone()), ..program })
+    }
+
+    /// Ends a job that could not be started whole.
+    fn abandon(&mut self, job: usize) {
+        self.jobs[job].is_ended_by_command = true;
+        let numbers = self.jobs[job].numbers();
+        let pids: Vec<Pid> = self.ranks_of(job).iter().filter(|rank| rank.running).map(|rank| rank.pid).collect();
+        if !pids.is_empty() {
+            self.signal(Signal::SIGKILL, pids, None);
+        }
+        for number in numbers.filter(|number| !self.ranks[*number].running) {
+            self.server.deregister_client(&self.proc(number), None);
+        }
+        self.end_job(job);
+    }
+
+    /// Tells of the end of a spawned job, once all its ranks have ended.
+    pub(super) fn end_job(&mut self, job: usize) {
+        if job == 0 || self.jobs[job].is_over || self.ranks_of(job).iter().any(|rank| rank.running) {
+            return;
+        }
+        self.jobs[job].is_over = true;
+        let nspace = self.jobs[job].nspace().clone();
+        let infos = vec![
+            // Programs that register a handler for whatever happens must not take it for a fault.
+            Info::new(keys::EVENT_NON_DEFAULT, Value::Bool(true)),
+            Info::new(keys::EVENT_AFFECTED_PROC, Value::Proc(Proc::new(nspace, Rank::WILDCARD))),
+            Info::new(keys::JOB_TERM_STATUS, Value::Status(self.end_of(job))),
+        ];
+        self.server.notify_event(Status::EVENT_JOB_END, self.session.server.clone(), range::GLOBAL, infos, None);
+        let ended: Vec<usize> = (1..self.jobs.len()).filter(|job| self.jobs[*job].is_over).collect();
+        if let Some(oldest) = ended.len().checked_sub(ENDED_KEPT + 1) {
+            self.server.deregister_nspace(self.jobs[ended[oldest]].nspace(), None);
+        }
+    }
+
+    /// How a job whose ranks have ended has ended.
+    fn end_of(&self, job: usize) -> Status {
+        let has_failed = |rank: &RankState| !rank.ended.is_some_and(|status| status.success());
+        match self.ranks_of(job).iter().any(has_failed) {
+            true if self.jobs[job].is_ended_by_command => Status::ERR_JOB_KILLED_BY_CMD,
+            true => Status::ERR_JOB_ABORTED,
+            false => Status::SUCCESS,
+        }
+    }
+
+    fn ranks_of(&self, job: usize) -> &[RankState] {
+        self.ranks.get(self.jobs[job].numbers()).unwrap_or_default()
+    }
+}
+
+fn os(text: &CStr) -> OsString {
+    OsStr::from_bytes(text.to_bytes()).to_owned()
+}
+
+/// What is done to a variable of the ranks.
+#[derive(Clone, Debug, PartialEq)]
+enum Change {
+    Set(Envar),
+    /// Only where it is not set.
+    Add(Envar),
+    Unset(CString),
+    Prepend(Envar),
+    Append(Envar),
+}
+
+impl Change {
+    fn read(info: &Info) -> Option<Change> {
+        let envar = || match &info.value {
+            Value::Envar(envar) => Some(envar.clone()),
+            _ => None,
+        };
+        let key = &info.key;
+        if key.is(keys::SET_ENVAR) {
+            envar().map(Change::Set)
+        } else if key.is(keys::ADD_ENVAR) {
+            envar().map(Change::Add)
+        } else if key.is(keys::PREPEND_ENVAR) {
+            envar().map(Change::Prepend)
+        } else if key.is(keys::APPEND_ENVAR) {
+            envar().map(Change::Append)
+        } else if key.is(keys::UNSET_ENVAR) {
+            info.value.as_c_str().map(|name| Change::Unset(name.into()))
+        } else {
+            None
+        }
+    }
+
+    /// Changes the list of variables that are set beside those of this process.
+    fn apply(&self, variables: &mut Vec<(OsString, OsString)>) {
+        let before = |name: &OsStr, variables: &[(OsString, OsString)]| {
+            let set = variables.iter().rev().find(|(set, _)| set == name).map(|(_, value)| value.clone());
+            set.or_else(|| std::env::var_os(name))
+        };
+        let (envar, is_prepended) = match self {
+            Change::Unset(name) => {
+                // An empty one: it cannot be taken from what this process has.
+                variables.retain(|(set, _)| *set != os(name));
+                return variables.push((os(name), OsString::new()));
+            }
+            Change::Set(envar) | Change::Add(envar) | Change::Append(envar) => (envar, false),
+            Change::Prepend(envar) => (envar, true),
+        };
+        let Some(name) = envar.name.as_deref().map(os) else { return };
+        let value = envar.value.as_deref().map(os).unwrap_or_default();
+        let before = before(&name, variables);
+        let value = match (self, before) {
+            (Change::Add(_), Some(_)) => return,
+            (Change::Set(_) | Change::Add(_), _) | (_, None) => value,
+            (_, Some(before)) => {
+                let separator = OsStr::from_bytes(std::slice::from_ref(&envar.separator)).to_owned();
+                let [first, last] = if is_prepended { [value, before] } else { [before, value] };
+                [first, separator, last].into_iter().collect()
+            }
+        };
+        variables.push((name, value));
+    }
+}
+
+/// The attributes of a job or of an application.
+#[derive(Debug, Default)]
+struct Directives {
+    variables: Vec<Change>,
+    wdir: Option<CString>,
+    stops: Stops,
+    /// What the ranks are told.
+    others: Vec<Info>,
+}
+
+impl Directives {
+    /// # Errors
+    /// `ERR_NOT_SUPPORTED` for what is required and not known, or another node.
+    fn read(infos: &[Info], hostname: &str) -> Result<Directives, Refusal> {
+        let mut all = Directives::default();
+        for info in infos {
+            let key = &info.key;
+            if let Some(change) = Change::read(info) {
+                all.variables.push(change);
+            } else if key.is(keys::WDIR) {
+                all.wdir = info.value.as_c_str().map(Into::into);
+            } else if key.is(keys::HOST) {
+                check_hosts(info, hostname)?;
+            } else if key.is(keys::DEBUG_STOP_ON_EXEC) {
+                all.stops.on_exec = info.value.is_true();
+            } else if key.is(keys::DEBUG_STOP_IN_INIT) {
+                all.stops.in_init = info.value.is_true();
+            } else if key.is(keys::DEBUG_STOP_IN_APP) {
+                all.stops.in_app = info.value.is_true().then_some(None);
+            } else if [keys::DEBUGGER_DAEMONS, keys::DEBUG_TARGET, keys::DEBUG_JOB].iter().any(|known| key.is(known)) {
+                // Daemons of a debugger are ranks like others; these tell them what to look at.
+                all.others.push(info.clone());
+            } else if info.flags & InfoFlags::REQUIRED != 0 && !PASSED_OVER.iter().any(|known| key.is(known)) {
+                return refused(Status::ERR_NOT_SUPPORTED, format!("{key} is required, and pmixrun does not have it"));
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// All jobs run on this node.
+fn check_hosts(info: &Info, hostname: &str) -> Result<(), Refusal> {
+    let text = info.value.as_text().map(String::from_utf8_lossy).unwrap_or_default().into_owned();
+    let names = text.split(',').map(|host| host.split(':').next().unwrap_or_default().trim());
+    let is_here = |host: &str| host.is_empty() || host == "localhost" || host.split('.').next() == Some(hostname);
+    match names.into_iter().find(|host| !is_here(host)) {
+        Some(other) => {
+            refused(Status::ERR_JOB_FAILED_TO_MAP, format!("{other} is another node, and pmixrun has this one alone"))
+        }
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn envar(name: &str, value: &str) -> Envar {
+        let text = |text: &str| Some(CString::new(text).unwrap());
+        Envar { name: text(name), value: text(value), separator: b':' }
+    }
+
+    #[test]
+    fn variables_are_set_added_to_and_emptied() {
+        let mut variables = vec![("A".into(), "1".into())];
+        for change in [
+            Change::Set(envar("B", "2")),
+            Change::Add(envar("A", "no")),
+            Change::Prepend(envar("A", "0")),
+            Change::Append(envar("A", "9")),
+            Change::Append(envar("PMIX_TEST_NONE", "x")),
+            Change::Unset(c"B".into()),
+        ] {
+            change.apply(&mut variables);
+        }
+        let last = |name: &str| variables.iter().rev().find(|(set, _)| set == name).map(|(_, value)| value.to_str());
+        assert_eq!(last("A"), Some(Some("0:1:9")));
+        assert_eq!(last("PMIX_TEST_NONE"), Some(Some("x")));
+        assert_eq!(last("B"), Some(Some("")));
+    }
+
+    #[test]
+    fn directives_are_read_or_refused() {
+        let read = |infos: &[Info]| Directives::read(infos, "n1").map_err(|Refusal(status, why)| (status, why));
+        let host = |text: &str| read(&[Info::new(keys::HOST, Value::string(text))]).err();
+        assert_eq!((host("n1:4,localhost"), host("n1.example.org")), (None, None));
+        assert!(
+            host("n1,n2").is_some_and(|(status, why)| status == Status::ERR_JOB_FAILED_TO_MAP && why.contains("n2 is"))
+        );
+        let wdir = read(&[Info::new(keys::WDIR, Value::string("/tmp"))]).unwrap();
+        assert_eq!(wdir.wdir.as_deref(), Some(c"/tmp"));
+        let stop = read(&[Info::new(keys::DEBUG_STOP_ON_EXEC, Value::Bool(true))]).unwrap();
+        assert!(stop.stops.on_exec);
+        let unknown = Info::new("pmix.unknown", Value::Bool(true));
+        assert!(read(std::slice::from_ref(&unknown)).is_ok());
+        let required = Info { flags: InfoFlags::REQUIRED, ..unknown };
+        assert_eq!(read(&[required]).unwrap_err().0, Status::ERR_NOT_SUPPORTED);
+    }
+}

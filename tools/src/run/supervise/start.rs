@@ -1,0 +1,175 @@
+//! The start of a job's ranks.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::unistd::{Pid, getegid, geteuid};
+use pmix_dstore::model::{Nspace, Proc, Rank};
+
+use super::super::control::Place;
+use super::super::halts::Halts;
+use super::super::job::{Job, Plan};
+use super::super::output::{Lines, Stream};
+use super::super::pmi::Pmi;
+use super::super::{check, ranks};
+use super::{Output, RankState, RunningJob, Supervisor};
+
+/// The most ranks that are requested from the watchdog before it confirms the start of the first of them.
+const STARTS_AHEAD: usize = 8;
+
+/// A rank whose start has been requested.
+pub(super) struct Asked {
+    job: usize,
+    rank: u32,
+    outputs: Vec<Output>,
+}
+
+impl Supervisor<'_> {
+    /// Registers a job with its ranks, whose numbers follow those of all others. Returns its place among the jobs.
+    ///
+    /// # Errors
+    /// A message for the user.
+    pub(super) fn add_job(&mut self, nspace: Nspace, plan: Plan) -> Result<usize, String> {
+        let place = Place { nspace: nspace.clone(), first: self.ranks.len() as u32, size: plan.ranks() };
+        // The session's name with its dot is in the job's.
+        let short = nspace.to_string().rsplit('.').next().unwrap_or("job").to_owned();
+        let directory = self.directories.add_job(&short, place.size)?;
+        let first_program = self.programs;
+        // The watchdog has known the programs of the launched job from its start. So their command lines may be of any length.
+        let is_launched = self.jobs.is_empty();
+        for app in &plan.apps {
+            if !is_launched {
+                self.watchdog.load(app.program.clone())?;
+            }
+            self.programs += 1;
+        }
+        let beside = self.ranks.iter().filter(|rank| rank.running).count() as u32;
+        let directories = (self.directories, &directory);
+        let job = Job::new(&self.session, (place.clone(), beside), plan, self.binding, directories);
+        // From here on the host knows the ranks, which may connect.
+        self.places.lock().push(place.clone());
+        let halts = Halts::new(&place);
+        let infos = job.infos();
+        self.jobs.push(RunningJob { job, first_program, halts, is_ended_by_command: false, is_over: false });
+        check("register the job", self.server.register_nspace(nspace.clone(), place.size as i32, infos, None))?;
+        let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
+        for (rank, number) in (0..).map(Rank).zip(place.numbers()) {
+            let proc = Proc::new(nspace.clone(), rank);
+            check("register a rank", self.server.register_client(proc, uid, gid, number as usize, None))?;
+        }
+        Ok(self.jobs.len() - 1)
+    }
+
+    /// Starts the ranks of a job. A few are requested from the watchdog at a time. Otherwise each start would wait until the scheduler has
+    /// run both processes, among the ranks that already run. With binding, ranks are started one by one, because the watchdog itself is
+    /// bound as each of them.
+    ///
+    /// # Errors
+    /// A message for the user. Then each rank of the job has its place all the same: as one that has ended, if it does not run.
+    pub(super) fn start(&mut self, job: usize) -> Result<(), String> {
+        let mut asked = VecDeque::new();
+        let started = self.start_all(job, &mut asked);
+        if started.is_err() {
+            // What was requested before.
+            while let Some(one) = asked.pop_front() {
+                let pid = self.watchdog.started().ok();
+                self.add_rank(one, pid);
+            }
+            let Place { first, size, .. } = self.jobs[job].job.place;
+            for rank in self.ranks.len() as u32 - first..size {
+                self.add_rank(Asked { job, rank, outputs: Vec::new() }, None);
+            }
+        }
+        started
+    }
+
+    fn start_all(&mut self, job: usize, asked: &mut VecDeque<Asked>) -> Result<(), String> {
+        let Place { first, size, .. } = self.jobs[job].job.place;
+        let all = self.jobs[job].job.ranks_on_node();
+        ranks::allow_descriptors(all);
+        // MPI libraries wait for a fence in short sleeps.
+        if let Some(slack) = pmix_client::timer_slack(all, self.binding.slots()) {
+            self.watchdog.set_timer_slack(slack)?;
+        }
+        let binding = self.binding;
+        let ahead_max = if binding.is_bound() { 0 } else { STARTS_AHEAD };
+        for rank in 0..size {
+            binding.bound(first + rank, self.watchdog.pid(), || {
+                asked.push_back(self.request_start(job, rank)?);
+                if asked.len() > ahead_max { self.has_started(asked) } else { Ok(()) }
+            })??;
+        }
+        while !asked.is_empty() {
+            self.has_started(asked)?;
+        }
+        Ok(())
+    }
+
+    /// Requests the start of a rank from the watchdog.
+    fn request_start(&mut self, job: usize, rank: u32) -> Result<Asked, String> {
+        let RunningJob { job: of, first_program, .. } = &self.jobs[job];
+        let (Place { nspace, size, .. }, all) = (&of.place, of.ranks_on_node());
+        let size = *size;
+        let words = |error: std::io::Error| {
+            format!("no pipes for rank {rank}: {error}{}", ranks::hint_on_descriptors(&error, all))
+        };
+        let program = first_program + of.plan.app_of(rank).0;
+        let proc = Proc::new(nspace.clone(), Rank(rank));
+        let env =
+            self.server.setup_fork(&proc).map_err(|status| format!("no environment for rank {rank}: {status}"))?;
+        // The names are our own and UTF-8. Paths that are not UTF-8 are converted with loss.
+        let mut env: Vec<_> =
+            env.into_iter().map(|(name, value)| (name, value.to_string_lossy().into_owned())).collect();
+        if self.binding.is_oversubscribed(all) {
+            env.extend(ranks::when_oversubscribed());
+        }
+        let stdout = std::io::pipe().map_err(words)?;
+        let stderr = std::io::pipe().map_err(words)?;
+        // Only rank 0 of the launched job has a standard input, and only this job's ranks are served by PMI-1.
+        let is_launched = job == 0;
+        let stdin = (is_launched && rank == 0).then(std::io::pipe).transpose().map_err(words)?;
+        let pmi = if is_launched { Some(self.pmi.add().map_err(words)?) } else { None };
+        env.extend(pmi.iter().flat_map(|_| Pmi::variables(rank, size)));
+        let theirs = [stdout.1.as_fd(), stderr.1.as_fd()].into_iter().chain(pmi.as_ref().map(AsFd::as_fd));
+        let theirs: Vec<BorrowedFd<'_>> = theirs.chain(stdin.iter().map(|(read, _)| read.as_fd())).collect();
+        self.watchdog.start(program, env, &theirs)?;
+        self.rank_stdin = self.rank_stdin.take().or(stdin.map(|(_, write)| write.into()));
+        let outputs = [(OwnedFd::from(stdout.0), Stream::Out), (stderr.0.into(), Stream::Err)];
+        let nonblocking = outputs.iter().map(|(fd, _)| fd.as_fd());
+        for fd in nonblocking.chain(self.rank_stdin.as_ref().map(AsFd::as_fd)) {
+            fcntl(fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(|error| format!("pipe: {error}"))?;
+        }
+        let name = if is_launched { rank.to_string() } else { format!("job{job}:{rank}") };
+        let lines = |stream| Lines::new(&name, stream, self.args.tag_output);
+        let outputs = outputs.map(|(fd, stream)| Output { fd, stream, lines: lines(stream) }).into();
+        Ok(Asked { job, rank, outputs })
+    }
+
+    /// Waits until the first of the requested ranks has started.
+    fn has_started(&mut self, asked: &mut VecDeque<Asked>) -> Result<(), String> {
+        let started = self.watchdog.started();
+        let Some(first) = asked.pop_front() else { return started.map(drop) };
+        let (pid, result) = match started {
+            Ok(pid) => (Some(pid), Ok(())),
+            Err(why) => (None, Err(why)),
+        };
+        self.add_rank(first, pid);
+        result
+    }
+
+    /// A rank with its process; without one it has ended before it began.
+    fn add_rank(&mut self, Asked { job, rank, outputs }: Asked, pid: Option<Pid>) {
+        self.ranks.push(RankState {
+            job,
+            rank,
+            pid: pid.unwrap_or(Pid::from_raw(0)),
+            running: pid.is_some(),
+            connected: false,
+            finalized: false,
+            ended: None,
+            is_killed_by_command: false,
+            outputs: if pid.is_some() { outputs } else { Vec::new() },
+        });
+    }
+}
