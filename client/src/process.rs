@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
+use pmix_dstore::fallible_alloc;
 use pmix_dstore::model::{Info, Proc, Result, Status};
 
 use crate::get_options::timeout_of;
@@ -135,8 +136,11 @@ fn init_by(infos: &[Info], connect: impl FnOnce() -> Result<Client>) -> Result<P
     if state.count == 0 {
         state.is_changing = true;
         drop(state);
-        prepare();
-        let client = connect();
+        // The reserve comes before all that allocates: without it a failed allocation would end the process.
+        let client = fallible_alloc::reserve_emergency().and_then(|()| {
+            prepare();
+            connect()
+        });
         state = STATE.lock();
         state.is_changing = false;
         CHANGED.notify_all();

@@ -9,7 +9,7 @@ use pmix_dstore::model::{Info, InfoFlags, Nspace, Proc, Rank, Status, Value, key
 
 /// A job and the numbers of its ranks' processes, by which the launcher knows them: they follow each other.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Place {
+pub(super) struct JobRanks {
     /// The job.
     pub nspace: Nspace,
     /// The number of its rank 0.
@@ -18,7 +18,7 @@ pub(super) struct Place {
     pub size: u32,
 }
 
-impl Place {
+impl JobRanks {
     /// The number of a rank.
     pub fn number(&self, rank: Rank) -> Option<u32> {
         (rank.0 < self.size).then_some(self.first + rank.0)
@@ -45,7 +45,7 @@ impl Ranks {
     ///
     /// # Errors
     /// `ERR_INVALID_NAMESPACE` for a process of another job, `ERR_NOT_FOUND` for a rank that its job does not have.
-    pub fn read<'p>(jobs: &[Place], procs: impl IntoIterator<Item = &'p Proc>) -> Result<Ranks, Status> {
+    pub fn read<'p>(jobs: &[JobRanks], procs: impl IntoIterator<Item = &'p Proc>) -> Result<Ranks, Status> {
         let mut procs = procs.into_iter().peekable();
         let mut is_all = procs.peek().is_none();
         let mut these = BTreeSet::new();
@@ -150,7 +150,7 @@ impl Control {
     /// # Errors
     /// `ERR_NO_PERMISSIONS` for another user than the launcher's and root, `ERR_BAD_PARAM` for several actions or a signal that does not
     /// exist, `ERR_NOT_SUPPORTED` for other directives; and those of [`Ranks::read`].
-    pub fn read(jobs: &[Place], targets: &[Proc], directives: &[Info]) -> Result<Control, Status> {
+    pub fn read(jobs: &[JobRanks], targets: &[Proc], directives: &[Info]) -> Result<Control, Status> {
         if !may_control(directives) {
             return Err(Status::ERR_NO_PERMISSIONS);
         }
@@ -187,8 +187,8 @@ mod tests {
     }
 
     fn read(targets: &[Proc], directives: &[Info]) -> Result<Control, Status> {
-        let spawned = Place { nspace: Nspace::new("spawned").unwrap(), first: 4, size: 2 };
-        Control::read(&[Place { nspace: job(), first: 0, size: 4 }, spawned], targets, directives)
+        let spawned = JobRanks { nspace: Nspace::new("spawned").unwrap(), first: 4, size: 2 };
+        Control::read(&[JobRanks { nspace: job(), first: 0, size: 4 }, spawned], targets, directives)
     }
 
     fn switch(key: &'static str) -> Info {

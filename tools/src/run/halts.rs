@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, CString};
 
-use super::control::{Place, Ranks};
+use super::control::{JobRanks, Ranks};
 
 /// Name of the breakpoint at which the launcher itself stops ranks: their program has been loaded, and nothing of it has run.
 pub(super) const ON_EXEC: &CStr = c"pmix-exec";
@@ -18,7 +18,7 @@ pub(super) struct Halts {
 
 impl Halts {
     /// No rank of this job waits.
-    pub fn new(job: &Place) -> Halts {
+    pub fn new(job: &JobRanks) -> Halts {
         Halts { first: job.first as usize, at: vec![None; job.size as usize], is_reported: false }
     }
 
@@ -86,8 +86,8 @@ mod tests {
 
     use super::*;
 
-    fn place(first: u32) -> Place {
-        Place { nspace: Nspace::new("job").unwrap(), first, size: 3 }
+    fn place(first: u32) -> JobRanks {
+        JobRanks { nspace: Nspace::new("job").unwrap(), first, size: 3 }
     }
 
     #[test]

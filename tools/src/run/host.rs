@@ -12,9 +12,9 @@ use pmix_client::events::range;
 use pmix_dstore::model::{App, Info, Key, Nspace, Proc, Query, Rank, Status, Value, keys};
 use pmix_server::{Completion, GroupOperation, Host};
 
-use super::control::{Control, Place, Ranks};
+use super::control::{Control, JobRanks, Ranks};
 use super::output::Stream;
-use super::published::{Lookup, Published, WaitingLookup};
+use super::published::{Lookup, Published, Terms, WaitingLookup};
 use super::table;
 
 /// The answer to a query or a job control.
@@ -24,7 +24,7 @@ pub(super) type Infos = Completion<(Status, Vec<Info>)>;
 pub(super) type Spawned = Completion<(Status, Option<Nspace>)>;
 
 /// The jobs of the launcher; the first is the launched one.
-pub(super) type Jobs = Arc<Mutex<Vec<Place>>>;
+pub(super) type Jobs = Arc<Mutex<Vec<JobRanks>>>;
 
 /// Messages from the server's thread to the launcher's. A rank is named by its number.
 #[derive(Debug)]
@@ -94,6 +94,11 @@ impl Events {
         // Reading clears the wake-up; later events wake again.
         let _ = self.wake.read();
         self.receiver.try_iter()
+    }
+
+    /// The values that processes have published.
+    pub fn published(&self) -> &Mutex<Published> {
+        &self.published
     }
 
     /// Answers the lookups whose time-out has passed; returns the time of the next one.
@@ -166,9 +171,15 @@ impl RunHost {
 }
 
 /// Infos of a publication that are not values.
-const DIRECTIVES: [&str; 4] = [keys::USERID, keys::GRPID, keys::RANGE, keys::PERSISTENCE];
-/// `PMIX_PERSIST_FIRST_READ`.
-const FIRST_READ: u64 = 1;
+const DIRECTIVES: [&str; 7] = [
+    keys::USERID,
+    keys::GRPID,
+    keys::RANGE,
+    keys::PERSISTENCE,
+    keys::EVENT_CUSTOM_RANGE,
+    keys::ACCESS_PERMISSIONS,
+    keys::TIMEOUT,
+];
 
 impl Host for RunHost {
     // Each rank is registered with its number as its object.
@@ -238,29 +249,28 @@ impl Host for RunHost {
     }
 
     fn publish(&self, proc: &Proc, infos: &[Info], _done: Completion<Status>) -> Status {
-        let once = Info::find(infos, keys::PERSISTENCE).and_then(Value::as_u64) == Some(FIRST_READ);
         let values = infos.iter().filter(|info| !DIRECTIVES.iter().any(|key| info.key.is(key)));
-        let added = self.published.lock().add(proc, values.map(|info| (&info.key, &info.value)), once);
-        if let Err(status) = added {
+        let values = values.map(|info| (&info.key, &info.value));
+        if let Err(status) = Terms::read(infos).and_then(|terms| self.published.lock().add(proc, values, &terms)) {
             return status;
         }
         self.answer_ready();
         Status::OPERATION_SUCCEEDED
     }
 
-    fn lookup(&self, _proc: &Proc, keys: &[Key], infos: &[Info], done: Lookup) -> Status {
+    fn lookup(&self, proc: &Proc, keys: &[Key], infos: &[Info], done: Lookup) -> Status {
         let wait = Info::is_set(infos, pmix_dstore::model::keys::WAIT);
         let seconds = Info::find(infos, pmix_dstore::model::keys::TIMEOUT).and_then(Value::as_u64).filter(|s| *s > 0);
         let mut published = self.published.lock();
-        if wait && !published.has_all(keys) {
+        if wait && !published.has_all(proc, keys) {
             let deadline = seconds.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
-            published.wait(WaitingLookup { keys: keys.to_vec(), deadline, done });
+            published.wait(WaitingLookup { by: proc.clone(), keys: keys.to_vec(), deadline, done });
             drop(published);
             // The launcher's loop must learn of the deadline.
             let _ = self.wake.write(1);
             return Status::SUCCESS;
         }
-        let data = published.read(keys);
+        let data = published.read(proc, keys);
         drop(published);
         done.complete((if data.is_empty() { Status::ERR_NOT_FOUND } else { Status::SUCCESS }, data));
         Status::SUCCESS
@@ -348,7 +358,7 @@ mod tests {
     }
 
     fn host() -> (RunHost, Events) {
-        let job = Place { nspace: Nspace::new("job").unwrap(), first: 0, size: 4 };
+        let job = JobRanks { nspace: Nspace::new("job").unwrap(), first: 0, size: 4 };
         RunHost::new(Arc::new(Mutex::new(vec![job])), &Nspace::new("server").unwrap()).unwrap()
     }
 
@@ -358,12 +368,12 @@ mod tests {
         let publish = |infos: &[Info]| host.publish(&me(), infos, Completion::by_id(0));
         assert_eq!(publish(&[Info::new("a", Value::Int(1))]), Status::OPERATION_SUCCEEDED);
         assert_eq!(publish(&[Info::new("a", Value::Int(2))]), Status::ERR_DUPLICATE_KEY);
-        let once = Value::Code { ty: pmix_dstore::model::DataType::PERSIST, bits: FIRST_READ };
+        let once = Value::Code { ty: pmix_dstore::model::DataType::PERSIST, bits: 1 };
         publish(&[Info::new("b", Value::Int(3)), Info::new(keys::PERSISTENCE, once)]);
         let mut published = host.published.lock();
         let keys = [Key::from("a"), Key::from("b"), Key::from("c")];
-        assert_eq!(published.read(&keys).len(), 2);
-        assert_eq!(published.read(&keys).len(), 1);
+        assert_eq!(published.read(&me(), &keys).len(), 2);
+        assert_eq!(published.read(&me(), &keys).len(), 1);
     }
 
     #[test]

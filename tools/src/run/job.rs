@@ -7,7 +7,7 @@ use pmix_dstore::model::{Info, Nspace, Proc, Rank, Value, keys};
 
 use super::args::Stops;
 use super::binding::Binding;
-use super::control::Place;
+use super::control::JobRanks;
 use super::directories::{Directories, JobDirectory};
 use super::placement::BindTo;
 use super::ranks::Program;
@@ -88,7 +88,7 @@ impl Plan {
 /// A job on one node.
 pub(super) struct Job {
     /// Its namespace, and the numbers of its ranks.
-    pub place: Place,
+    pub place: JobRanks,
     /// How many ranks of other jobs ran when it was started.
     beside: u32,
     pub session: Session,
@@ -108,7 +108,7 @@ impl Job {
     /// Collects the job's data; `beside` is how many ranks of other jobs run.
     pub fn new(
         session: &Session,
-        (place, beside): (Place, u32),
+        (place, beside): (JobRanks, u32),
         plan: Plan,
         binding: &Binding,
         (directories, own): (&Directories, &JobDirectory),
@@ -160,7 +160,7 @@ impl Job {
             BindTo::None => "none",
             BindTo::Core => "core",
         };
-        let Place { nspace, size, .. } = &self.place;
+        let JobRanks { nspace, size, .. } = &self.place;
         let ranks = format!("0-{}", size - 1);
         let topology = |key| binding.topology().map(|xml| info(key, Value::String(Some(xml.clone()))));
         let Session { server, hostname, .. } = &self.session;
@@ -204,7 +204,7 @@ impl Job {
     }
 
     fn node(&self, binding: &Binding, directories: &Directories, own: &JobDirectory) -> Info {
-        let Place { nspace, size, .. } = &self.place;
+        let JobRanks { nspace, size, .. } = &self.place;
         let ranks: Vec<String> = (0..*size).map(|rank| rank.to_string()).collect();
         let procs = (0..*size).map(|rank| Proc::new(nspace.clone(), Rank(rank)));
         let mut infos = vec![

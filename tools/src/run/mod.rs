@@ -65,7 +65,8 @@ fn set_up_and_run(args: &Args) -> Result<i32, String> {
     let apps = args.apps.iter().map(|app| Ok(Application { program: of(app)?, ranks: app.ranks }));
     let apps = apps.collect::<Result<Vec<_>, String>>()?;
     // Dropped at the end of this function, after everything that it guards.
-    let watchdog = Watchdog::begin(&apps)?;
+    let programs: Vec<Program> = apps.iter().map(|app| app.program.clone()).collect();
+    let watchdog = Watchdog::begin(&programs)?;
     leave_out_plugins();
     let ranks = args.ranks();
     let binding = Binding::new(args.bind_to, ranks)?;

@@ -1,10 +1,13 @@
-//! The values that ranks have published under `pmixrun`, and lookups that wait for keys not published yet.
+//! The values that processes have published under `pmixrun`, and lookups that wait for keys not published yet.
+//!
+//! All processes have one user, so access lists say nothing here. All are on one node, so the ranges up to the global one are the same.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
 
+use pmix_client::events::range;
 use pmix_dstore::codec::{pack_stored, unpack_stored};
-use pmix_dstore::model::{Key, Pdata, Proc, Result, Status, Value};
+use pmix_dstore::model::{Info, Key, Nspace, Pdata, Proc, Result, Status, Value, keys};
 use pmix_server::Completion;
 
 pub(super) type Lookup = Completion<(Status, Vec<Pdata>)>;
@@ -14,8 +17,75 @@ const VALUES_MAX: usize = 65_536;
 /// The most bytes of these values, keys included.
 const BYTES_MAX: usize = 16 << 20;
 
+/// Who finds a value.
+#[derive(Clone, Debug, Default, PartialEq)]
+enum Range {
+    /// Every process.
+    #[default]
+    All,
+    /// The processes of the publisher's job.
+    Namespace,
+    /// The publisher.
+    Own,
+    /// These.
+    These(Vec<Proc>),
+    /// None: it is for the resource manager.
+    Nobody,
+}
+
+/// How long a value stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Persistence {
+    /// Until the launcher ends.
+    Session,
+    /// Until all ranks of the publisher's job have ended; the standard's default.
+    #[default]
+    Job,
+    /// Until the publisher has ended.
+    Process,
+    /// Until the first lookup.
+    FirstRead,
+}
+
+/// Who finds values, and how long.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Terms {
+    range: Range,
+    persistence: Persistence,
+}
+
+impl Terms {
+    /// Reads the directives of a publication.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` for a range or persistence that does not exist, or a custom range without processes.
+    pub fn read(infos: &[Info]) -> Result<Terms> {
+        let number =
+            |key: &str| Info::find(infos, key).map(|value| value.as_u64().ok_or(Status::ERR_BAD_PARAM)).transpose();
+        let named = || Info::find(infos, keys::EVENT_CUSTOM_RANGE).map(|value| value.iter_procs().cloned().collect());
+        let range = match number(keys::RANGE)?.map(u8::try_from) {
+            None | Some(Ok(range::UNDEF | range::LOCAL | range::SESSION | range::GLOBAL)) => Range::All,
+            Some(Ok(range::NAMESPACE)) => Range::Namespace,
+            Some(Ok(range::PROC_LOCAL)) => Range::Own,
+            Some(Ok(range::CUSTOM)) => Range::These(named().ok_or(Status::ERR_BAD_PARAM)?),
+            Some(Ok(range::RM)) => Range::Nobody,
+            Some(_) => return Err(Status::ERR_BAD_PARAM),
+        };
+        // PMIX_PERSIST_INDEF, _FIRST_READ, _PROC, _APP, _SESSION.
+        let persistence = match number(keys::PERSISTENCE)? {
+            Some(0 | 4) => Persistence::Session,
+            Some(1) => Persistence::FirstRead,
+            Some(2) => Persistence::Process,
+            None | Some(3) => Persistence::Job,
+            Some(_) => return Err(Status::ERR_BAD_PARAM),
+        };
+        Ok(Terms { range, persistence })
+    }
+}
+
 /// A lookup that waits for its keys.
 pub(super) struct WaitingLookup {
+    pub by: Proc,
     pub keys: Vec<Key>,
     pub deadline: Option<Instant>,
     pub done: Lookup,
@@ -25,9 +95,30 @@ pub(super) struct WaitingLookup {
 struct Item {
     publisher: Proc,
     value: Value,
-    /// Whether the first lookup removes it.
-    once: bool,
+    terms: Terms,
     bytes: usize,
+}
+
+impl Item {
+    fn is_found_by(&self, process: &Proc) -> bool {
+        match &self.terms.range {
+            Range::All => true,
+            Range::Namespace => self.publisher.nspace == process.nspace,
+            Range::Own => self.publisher == *process,
+            Range::These(these) => these.iter().any(|named| named.covers(process)),
+            Range::Nobody => false,
+        }
+    }
+
+    /// Whether a process could find both this value and one that `publisher` publishes on these terms.
+    fn collides(&self, publisher: &Proc, terms: &Terms) -> bool {
+        match (&self.terms.range, &terms.range) {
+            (Range::Namespace, Range::Namespace) => self.publisher.nspace == publisher.nspace,
+            (Range::Own, Range::Own) => self.publisher == *publisher,
+            (Range::These(one), Range::These(other)) => one == other,
+            (one, other) => one == other,
+        }
+    }
 }
 
 /// The amount that a process has published.
@@ -40,7 +131,7 @@ struct Share {
 /// Published values, and lookups that wait for keys not published yet.
 #[derive(Default)]
 pub(super) struct Published {
-    values: HashMap<Key, Item>,
+    values: HashMap<Key, Vec<Item>>,
     shares: BTreeMap<Proc, Share>,
     waiting: Vec<WaitingLookup>,
 }
@@ -49,15 +140,17 @@ impl Published {
     /// Adds values: all of them, or none.
     ///
     /// # Errors
-    /// `ERR_DUPLICATE_KEY`; `ERR_OUT_OF_RESOURCE` if the process would exceed its limits.
+    /// `ERR_DUPLICATE_KEY` for one that is published in the same range; `ERR_OUT_OF_RESOURCE` if the process would exceed its limits.
     pub fn add<'a>(
         &mut self,
         publisher: &Proc,
         values: impl Iterator<Item = (&'a Key, &'a Value)> + Clone,
-        once: bool,
+        terms: &Terms,
     ) -> Result<()> {
         let mut names = HashSet::new();
-        if values.clone().any(|(key, _)| self.values.contains_key(key) || !names.insert(key)) {
+        let is_there =
+            |key: &Key| self.values.get(key).is_some_and(|all| all.iter().any(|item| item.collides(publisher, terms)));
+        if values.clone().any(|(key, _)| is_there(key) || !names.insert(key)) {
             return Err(Status::ERR_DUPLICATE_KEY);
         }
         let share = self.shares.entry(publisher.clone()).or_default();
@@ -71,45 +164,54 @@ impl Published {
                 return Err(Status::ERR_OUT_OF_RESOURCE);
             }
             let value = unpack_stored(value.data_type(), &packed)?;
-            items.push((key, Item { publisher: publisher.clone(), value, once, bytes }));
+            items.push((key, Item { publisher: publisher.clone(), value, terms: terms.clone(), bytes }));
         }
         for (key, item) in items {
             share.values += 1;
             share.bytes += item.bytes;
-            self.values.insert(key.clone(), item);
+            self.values.entry(key.clone()).or_default().push(item);
         }
         Ok(())
     }
 
     /// Unpublishes values of a process: those of `keys`, or all if `keys` is empty.
     pub fn remove(&mut self, publisher: &Proc, keys: &[Key]) {
-        let gone: Vec<Key> = match keys {
-            [] => self
-                .values
-                .iter()
-                .filter(|(_, item)| item.publisher == *publisher)
-                .map(|(key, _)| key.clone())
-                .collect(),
-            keys => keys
-                .iter()
-                .filter(|key| self.values.get(*key).is_some_and(|item| item.publisher == *publisher))
-                .cloned()
-                .collect(),
-        };
-        gone.iter().for_each(|key| self.take_out(key));
+        self.take_out(|key, item| item.publisher == *publisher && (keys.is_empty() || keys.contains(key)));
     }
 
-    fn take_out(&mut self, key: &Key) {
-        let Some(item) = self.values.remove(key) else { return };
-        if let Some(share) = self.shares.get_mut(&item.publisher) {
-            share.values -= 1;
-            share.bytes -= item.bytes;
-        }
+    /// A process has ended.
+    pub fn process_ended(&mut self, process: &Proc) {
+        self.take_out(|_, item| item.publisher == *process && item.terms.persistence == Persistence::Process);
     }
 
-    /// Whether all of `keys` are published.
-    pub fn has_all(&self, keys: &[Key]) -> bool {
-        keys.iter().all(|key| self.values.contains_key(key))
+    /// All ranks of a job have ended.
+    pub fn job_ended(&mut self, job: &Nspace) {
+        self.take_out(|_, item| item.publisher.nspace == *job && item.terms.persistence == Persistence::Job);
+    }
+
+    fn take_out(&mut self, is_gone: impl Fn(&Key, &Item) -> bool) {
+        let shares = &mut self.shares;
+        self.values.retain(|key, items| {
+            for item in items.extract_if(.., |item| is_gone(key, item)) {
+                if let Some(share) = shares.get_mut(&item.publisher) {
+                    share.values -= 1;
+                    share.bytes -= item.bytes;
+                }
+            }
+            !items.is_empty()
+        });
+    }
+
+    /// The value that a process finds under a key: that of the narrowest range comes first.
+    fn found(&self, by: &Proc, key: &Key) -> Option<&Item> {
+        let mut all: Vec<&Item> = self.values.get(key)?.iter().filter(|item| item.is_found_by(by)).collect();
+        all.sort_by_key(|item| item.terms.range == Range::All);
+        all.first().copied()
+    }
+
+    /// Whether a process finds all of `keys`.
+    pub fn has_all(&self, by: &Proc, keys: &[Key]) -> bool {
+        keys.iter().all(|key| self.found(by, key).is_some())
     }
 
     /// Adds a waiting lookup.
@@ -117,27 +219,27 @@ impl Published {
         self.waiting.push(lookup);
     }
 
-    /// The published values of `keys`; values for one reader are removed.
-    pub fn read(&mut self, keys: &[Key]) -> Vec<Pdata> {
-        let mut found = Vec::new();
+    /// The values that a process finds under `keys`; values for one reader are removed.
+    pub fn read(&mut self, by: &Proc, keys: &[Key]) -> Vec<Pdata> {
+        let mut data = Vec::new();
         for key in keys {
-            let Some(item) = self.values.get(key) else { continue };
-            let once = item.once;
-            found.push(Pdata { proc: item.publisher.clone(), key: key.clone(), value: item.value.clone() });
-            if once {
-                self.take_out(key);
+            let Some(item) = self.found(by, key) else { continue };
+            let (publisher, terms) = (item.publisher.clone(), item.terms.clone());
+            data.push(Pdata { proc: publisher.clone(), key: key.clone(), value: item.value.clone() });
+            if terms.persistence == Persistence::FirstRead {
+                self.take_out(|other, item| other == key && item.publisher == publisher && item.terms == terms);
             }
         }
-        found
+        data
     }
 
     /// Lookups that can be answered now, with their answers.
     pub fn ready(&mut self) -> Vec<(Lookup, Vec<Pdata>)> {
         let (ready, waiting) =
-            std::mem::take(&mut self.waiting).into_iter().partition(|lookup| self.has_all(&lookup.keys));
+            std::mem::take(&mut self.waiting).into_iter().partition(|lookup| self.has_all(&lookup.by, &lookup.keys));
         self.waiting = waiting;
         let ready: Vec<WaitingLookup> = ready;
-        ready.into_iter().map(|lookup| (lookup.done, self.read(&lookup.keys))).collect()
+        ready.into_iter().map(|lookup| (lookup.done, self.read(&lookup.by, &lookup.keys))).collect()
     }
 
     /// Removes and returns the lookups whose time limit has passed; also returns the next time limit.
@@ -161,7 +263,69 @@ mod tests {
     }
 
     fn add(published: &mut Published, rank: u32, key: &str, value: Value, once: bool) -> Result<()> {
-        published.add(&proc(rank), [(&Key::new(key).unwrap(), &value)].into_iter(), once)
+        let persistence = if once { Persistence::FirstRead } else { Persistence::Job };
+        let terms = Terms { persistence, ..Terms::default() };
+        published.add(&proc(rank), [(&Key::new(key).unwrap(), &value)].into_iter(), &terms)
+    }
+
+    fn terms(range: u8, persistence: u64) -> Terms {
+        let custom = Value::procs([proc(1)]);
+        let infos = [
+            Info::new(keys::RANGE, Value::Uint8(range)),
+            Info::new(keys::PERSISTENCE, Value::Uint64(persistence)),
+            Info::new(keys::EVENT_CUSTOM_RANGE, custom),
+        ];
+        Terms::read(&infos).unwrap()
+    }
+
+    #[test]
+    fn a_value_is_found_in_its_range() {
+        let other = Proc::new(Nspace::new("other").unwrap(), Rank(0));
+        let key = Key::from("key");
+        for (range, finders) in [
+            (range::SESSION, [true, true, true]),
+            (range::NAMESPACE, [true, true, false]),
+            (range::PROC_LOCAL, [true, false, false]),
+            (range::CUSTOM, [false, true, false]),
+            (range::RM, [false, false, false]),
+        ] {
+            let mut published = Published::default();
+            let value = Value::Int(i32::from(range));
+            published.add(&proc(0), [(&key, &value)].into_iter(), &terms(range, 3)).unwrap();
+            let found = [proc(0), proc(1), other.clone()].map(|by| published.has_all(&by, std::slice::from_ref(&key)));
+            assert_eq!(found, finders, "range {range}");
+            let again = |published: &mut Published, by: &Proc| {
+                published.add(by, [(&key, &value)].into_iter(), &terms(range, 3))
+            };
+            assert_eq!(again(&mut published, &proc(0)), Err(Status::ERR_DUPLICATE_KEY));
+            let is_own = matches!(range, range::NAMESPACE | range::PROC_LOCAL);
+            assert_eq!(again(&mut published, &other).is_ok(), is_own, "range {range}");
+        }
+        assert_eq!(Terms::read(&[Info::new(keys::RANGE, Value::Uint8(99))]), Err(Status::ERR_BAD_PARAM));
+        assert_eq!(Terms::read(&[Info::new(keys::PERSISTENCE, Value::Uint8(99))]), Err(Status::ERR_BAD_PARAM));
+        assert_eq!(Terms::read(&[]), Ok(Terms::default()));
+    }
+
+    #[test]
+    fn a_value_goes_with_its_process_its_job_or_its_reader() {
+        let mut published = Published::default();
+        let names = ["indefinite", "read", "process", "job", "session"].map(Key::from);
+        for (persistence, name) in (0..).zip(&names) {
+            let value = Value::Uint64(persistence);
+            published.add(&proc(0), [(name, &value)].into_iter(), &terms(range::SESSION, persistence)).unwrap();
+        }
+        let count = |published: &Published| names.iter().filter(|key| published.found(&proc(1), key).is_some()).count();
+        assert_eq!(published.read(&proc(1), &names[1..2]).len(), 1);
+        assert_eq!(count(&published), 4, "the first lookup has taken one");
+        published.process_ended(&proc(1));
+        assert_eq!(count(&published), 4, "it was not the publisher");
+        published.process_ended(&proc(0));
+        assert_eq!(count(&published), 3);
+        published.job_ended(&Nspace::new("other").unwrap());
+        assert_eq!(count(&published), 3);
+        published.job_ended(&proc(0).nspace);
+        assert_eq!(count(&published), 2, "those of the session stay");
+        assert_eq!(published.shares[&proc(0)].values, 2);
     }
 
     #[test]
@@ -174,7 +338,7 @@ mod tests {
         assert_eq!(add(&mut published, 0, "large-15", mebibyte(), false), Err(Status::ERR_OUT_OF_RESOURCE));
         let (small, large) = (Value::Bool(true), mebibyte());
         let twice = [&small, &large].map(|value| (Key::from("twice"), value));
-        let twice = published.add(&proc(0), twice.iter().map(|(key, value)| (key, *value)), false);
+        let twice = published.add(&proc(0), twice.iter().map(|(key, value)| (key, *value)), &Terms::default());
         assert_eq!(twice, Err(Status::ERR_DUPLICATE_KEY));
         // Each process has a limit of its own; unpublished and consumed values free it.
         assert_eq!(add(&mut published, 1, "other", mebibyte(), false), Ok(()));
@@ -182,7 +346,7 @@ mod tests {
         assert_eq!(add(&mut published, 0, "large-15", mebibyte(), false), Err(Status::ERR_OUT_OF_RESOURCE));
         published.remove(&proc(0), &[Key::from("large-0")]);
         assert_eq!(add(&mut published, 0, "large-15", mebibyte(), true), Ok(()));
-        assert_eq!(published.read(&[Key::from("large-15")]).len(), 1);
+        assert_eq!(published.read(&proc(1), &[Key::from("large-15")]).len(), 1);
         assert_eq!(add(&mut published, 0, "large-16", mebibyte(), false), Ok(()));
         published.remove(&proc(0), &[]);
         for number in 0..VALUES_MAX {

@@ -24,7 +24,7 @@ use pmix_server::{Completion, Server, Waiting};
 use super::EXIT_OUTPUT;
 use super::args::Args;
 use super::binding::Binding;
-use super::control::Place;
+use super::control::JobRanks;
 use super::directories::Directories;
 use super::halts::Halts;
 use super::hang;
@@ -137,7 +137,7 @@ impl RunningJob {
 
     /// The numbers of its ranks.
     fn numbers(&self) -> Range<usize> {
-        let Place { first, size, .. } = self.job.place;
+        let JobRanks { first, size, .. } = self.job.place;
         first as usize..(first + size) as usize
     }
 }
@@ -603,6 +603,7 @@ impl Supervisor<'_> {
             }
         }
         self.report_halts(job);
+        self.events.published().lock().process_ended(&self.proc(index));
         // This completes operations that wait for the rank.
         self.server.deregister_client(&self.proc(index), None);
         if job == 0 {

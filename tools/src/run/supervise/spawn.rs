@@ -148,13 +148,17 @@ impl Supervisor<'_> {
         self.end_job(job);
     }
 
-    /// Tells of the end of a spawned job, once all its ranks have ended.
+    /// What a job leaves goes once all its ranks have ended. Of a spawned job's end processes hear.
     pub(super) fn end_job(&mut self, job: usize) {
-        if job == 0 || self.jobs[job].is_over || self.ranks_of(job).iter().any(|rank| rank.running) {
+        if self.jobs[job].is_over || self.ranks_of(job).iter().any(|rank| rank.running) {
             return;
         }
         self.jobs[job].is_over = true;
         let nspace = self.jobs[job].nspace().clone();
+        self.events.published().lock().job_ended(&nspace);
+        if job == 0 {
+            return;
+        }
         let infos = vec![
             // Programs that register a handler for whatever happens must not take it for a fault.
             Info::new(keys::EVENT_NON_DEFAULT, Value::Bool(true)),
@@ -321,14 +325,14 @@ mod tests {
             Change::Add(envar("A", "no")),
             Change::Prepend(envar("A", "0")),
             Change::Append(envar("A", "9")),
-            Change::Append(envar("PMIX_TEST_NONE", "x")),
+            Change::Append(envar("NO_SUCH_VARIABLE", "x")),
             Change::Unset(c"B".into()),
         ] {
             change.apply(&mut variables);
         }
         let last = |name: &str| variables.iter().rev().find(|(set, _)| set == name).map(|(_, value)| value.to_str());
         assert_eq!(last("A"), Some(Some("0:1:9")));
-        assert_eq!(last("PMIX_TEST_NONE"), Some(Some("x")));
+        assert_eq!(last("NO_SUCH_VARIABLE"), Some(Some("x")));
         assert_eq!(last("B"), Some(Some("")));
     }
 

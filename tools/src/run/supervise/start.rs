@@ -7,7 +7,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::unistd::{Pid, getegid, geteuid};
 use pmix_dstore::model::{Nspace, Proc, Rank};
 
-use super::super::control::Place;
+use super::super::control::JobRanks;
 use super::super::halts::Halts;
 use super::super::job::{Job, Plan};
 use super::super::output::{Lines, Stream};
@@ -31,7 +31,7 @@ impl Supervisor<'_> {
     /// # Errors
     /// A message for the user.
     pub(super) fn add_job(&mut self, nspace: Nspace, plan: Plan) -> Result<usize, String> {
-        let place = Place { nspace: nspace.clone(), first: self.ranks.len() as u32, size: plan.ranks() };
+        let place = JobRanks { nspace: nspace.clone(), first: self.ranks.len() as u32, size: plan.ranks() };
         // The session's name with its dot is in the job's.
         let short = nspace.to_string().rsplit('.').next().unwrap_or("job").to_owned();
         let directory = self.directories.add_job(&short, place.size)?;
@@ -76,7 +76,7 @@ impl Supervisor<'_> {
                 let pid = self.watchdog.started().ok();
                 self.add_rank(one, pid);
             }
-            let Place { first, size, .. } = self.jobs[job].job.place;
+            let JobRanks { first, size, .. } = self.jobs[job].job.place;
             for rank in self.ranks.len() as u32 - first..size {
                 self.add_rank(Asked { job, rank, outputs: Vec::new() }, None);
             }
@@ -85,7 +85,7 @@ impl Supervisor<'_> {
     }
 
     fn start_all(&mut self, job: usize, asked: &mut VecDeque<Asked>) -> Result<(), String> {
-        let Place { first, size, .. } = self.jobs[job].job.place;
+        let JobRanks { first, size, .. } = self.jobs[job].job.place;
         let all = self.jobs[job].job.ranks_on_node();
         ranks::allow_descriptors(all);
         // MPI libraries wait for a fence in short sleeps.
@@ -109,7 +109,7 @@ impl Supervisor<'_> {
     /// Requests the start of a rank from the watchdog.
     fn request_start(&mut self, job: usize, rank: u32) -> Result<Asked, String> {
         let RunningJob { job: of, first_program, .. } = &self.jobs[job];
-        let (Place { nspace, size, .. }, all) = (&of.place, of.ranks_on_node());
+        let (JobRanks { nspace, size, .. }, all) = (&of.place, of.ranks_on_node());
         let size = *size;
         let words = |error: std::io::Error| {
             format!("no pipes for rank {rank}: {error}{}", ranks::hint_on_descriptors(&error, all))

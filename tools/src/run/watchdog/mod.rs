@@ -30,7 +30,6 @@ use nix::unistd::{ForkResult, Pid, fork, setpgid};
 
 use self::family::Family;
 use self::message::{Reply, Request, receive_reply, send_request};
-use super::job::Application;
 use super::ranks::Program;
 
 /// News of the processes of the job.
@@ -59,9 +58,8 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts the watchdog, which knows the programs of these applications. Call this before the process starts a thread, opens files or
-    /// blocks signals.
-    pub fn begin(apps: &[Application]) -> Result<Watchdog, String> {
+    /// Starts the watchdog, which knows these programs. Call this before the process starts a thread, opens files or blocks signals.
+    pub fn begin(programs: &[Program]) -> Result<Watchdog, String> {
         let words = |error: Errno| format!("cannot start the watchdog process, which starts the ranks: {error}");
         // If the watchdog is killed, its descendants become this process's children.
         prctl::set_child_subreaper(true).map_err(words)?;
@@ -71,7 +69,7 @@ impl Watchdog {
         match unsafe { fork() }.map_err(words)? {
             ForkResult::Child => {
                 drop(socket);
-                process::run(other, apps)
+                process::run(other, programs)
             }
             ForkResult::Parent { child } => {
                 // Parent and child both set the group, so that it is set before either continues. Ignore an error: the
@@ -100,8 +98,8 @@ impl Watchdog {
         self.send(&Request::TimerSlack(slack), &[])
     }
 
-    /// Tells the watchdog of a further program. Ranks are started by its number; the applications of [`Watchdog::begin`] have the first
-    /// ones, from 0 on.
+    /// Tells the watchdog of a further program. Ranks are started by its number; those of [`Watchdog::begin`] have the first ones,
+    /// from 0 on.
     ///
     /// # Errors
     /// If it cannot be sent: a command line with its variables may be too long.

@@ -14,15 +14,14 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{Pid, dup2_stderr, dup2_stdin, dup2_stdout, setpgid};
 use pmix_server::leftovers::launchers;
 
-use super::super::job::Application;
-use super::super::ranks::{Given, Start, Starting};
+use super::super::ranks::{Given, Program, Start, Starting};
 use super::News;
 use super::family::Family;
 use super::message::{Reply, Request, receive_request, send_reply};
 
 /// Serves the launcher until it ends.
-pub(super) fn run(socket: OwnedFd, apps: &[Application]) -> ! {
-    let ended = match Process::begin(&socket, apps) {
+pub(super) fn run(socket: OwnedFd, programs: &[Program]) -> ! {
+    let ended = match Process::begin(&socket, programs) {
         Ok(process) => process.serve(),
         // The launcher reads this as the reply to its first request for a rank.
         Err(why) => send_reply(socket.as_fd(), &Reply::Refused(format!("the watchdog process cannot start: {why}"))),
@@ -51,8 +50,8 @@ struct Process<'a> {
 }
 
 impl Process<'_> {
-    fn begin<'a>(socket: &'a OwnedFd, apps: &[Application]) -> Result<Process<'a>, String> {
-        let programs = apps.iter().map(|app| Start::new(&app.program)).collect();
+    fn begin<'a>(socket: &'a OwnedFd, programs: &[Program]) -> Result<Process<'a>, String> {
+        let programs = programs.iter().map(Start::new).collect();
         let ended = Process::stand_alone().map_err(|error| error.to_string())?;
         Ok(Process {
             socket,
