@@ -16,6 +16,8 @@
 #   make test-packages ROOT=DIR   the package installed in a clean Debian 12, or RELEASE=trixie 13, whose root DIR is or becomes: MPI jobs on
 #                             this library and on the stock one, the switch, upgrades, removal. As root; docs/install.md has the output
 #   make rpm, make test-rpm ROOT=DIR   the same as rpm, with rpmbuild; installed in that root by rpm, used and removed
+#   make test-container ROOT=DIR   the image of packaging/container, built by buildah on a minimal Debian 13, which DIR holds or becomes; jobs
+#                             of 4 ranks in it. As root
 #   make test-aarch64 ROOT=DIR   compiles and links for 64-bit ARM in a root with Debian sid, and starts the program there under qemu
 #   make bench                what calls, wire-up, fences and large jobs cost beside the stock library, and the targets, as text, JSON and a
 #                             plot in target/bench; BENCH_ARGS="--rounds 9 --full"; with ROOT=DIR, and RELEASE=sid, beside the stock library
@@ -218,6 +220,10 @@ rpm: build
 test-rpm: rpm
 	tests/openmpi5/root.sh $(or $(ROOT),$(error ROOT names the directory)) $(or $(RELEASE),bookworm) libpmix-dev pkg-config
 	tests/packages/rpm.sh $(ROOT) "$$(ls -t $(target)/rpm/*.rpm | head -n 1)"
+
+.PHONY: test-container
+test-container: deb
+	tests/packages/container.sh $(or $(ROOT),$(error ROOT names the directory)) "$$(ls -t $(target)/deb/*.deb | head -n 1)"
 
 .PHONY: test-aarch64
 test-aarch64:
