@@ -59,8 +59,8 @@ pub struct Options {
     /// Directory in which the ranks start
     #[arg(long, aliases = ["wd", "chdir"], value_name = "DIR")]
     wdir: Option<PathBuf>,
-    /// Directory of the libpmix.so.2 that ranks load; "system": they find one by themselves. Default: the one beside pmixrun, unless
-    /// LD_LIBRARY_PATH leads to one
+    /// Directory of the libpmix.so.2 that ranks load; "system": the one that the loader finds, which is this library where
+    /// LD_LIBRARY_PATH or pmix-dstore-switch leads to it. Default: the one beside pmixrun, unless LD_LIBRARY_PATH leads to one
     #[arg(long, value_name = "DIR")]
     lib: Option<PathBuf>,
     /// Begin each line of output with the rank that printed it

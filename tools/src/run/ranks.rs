@@ -79,9 +79,7 @@ const LIBRARY: &str = "libpmix.so.2";
 /// # Errors
 /// A message for the user: a directory without the library.
 fn search_path(library: &Library, variables: &[(OsString, OsString)]) -> Result<Option<OsString>, String> {
-    let set = variables.iter().rev().find(|(name, _)| name == LD_LIBRARY_PATH).map(|(_, value)| value.clone());
-    let before = set.or_else(|| std::env::var_os(LD_LIBRARY_PATH)).filter(|list| !list.is_empty());
-    let has_library = |directory: &Path| directory.join(LIBRARY).exists();
+    let before = given_path(variables);
     let directory = match library {
         Library::System => return Ok(None),
         Library::In(directory) => std::path::absolute(directory)
@@ -90,9 +88,7 @@ fn search_path(library: &Library, variables: &[(OsString, OsString)]) -> Result<
             .ok_or_else(|| format!("--lib {}: there is no {LIBRARY} in this directory", directory.display()))?,
         Library::Own => {
             let own = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.parent()?.join("lib")));
-            let is_chosen =
-                before.as_ref().is_some_and(|list| std::env::split_paths(list).any(|path| has_library(&path)));
-            match own.filter(|own| !is_chosen && has_library(own)) {
+            match own.filter(|own| chosen_library(variables).is_none() && has_library(own)) {
                 Some(own) => own,
                 None => return Ok(None),
             }
@@ -100,6 +96,23 @@ fn search_path(library: &Library, variables: &[(OsString, OsString)]) -> Result<
     };
     let list = std::iter::once(directory).chain(before.iter().flat_map(std::env::split_paths));
     std::env::join_paths(list).map(Some).map_err(|error| format!("the directory of {LIBRARY}: {error}"))
+}
+
+/// The `LD_LIBRARY_PATH` that the user has set for the ranks.
+fn given_path(variables: &[(OsString, OsString)]) -> Option<OsString> {
+    let set = variables.iter().rev().find(|(name, _)| name == LD_LIBRARY_PATH).map(|(_, value)| value.clone());
+    set.or_else(|| std::env::var_os(LD_LIBRARY_PATH)).filter(|list| !list.is_empty())
+}
+
+fn has_library(directory: &Path) -> bool {
+    directory.join(LIBRARY).exists()
+}
+
+/// The first PMIx library to which the user's own `LD_LIBRARY_PATH` leads.
+pub(super) fn chosen_library(variables: &[(OsString, OsString)]) -> Option<PathBuf> {
+    let list = given_path(variables)?;
+    let found = std::env::split_paths(&list).find(|directory| has_library(directory))?;
+    Some(found.join(LIBRARY))
 }
 
 /// The program's file, searched in `PATH` unless its name contains a directory. A relative one is below the ranks' directory.
