@@ -350,7 +350,7 @@ fn the_switch_to_our_library_is_no_stock_library() {
         let (traces, ended) = with_own_facade(root, script);
         assert_eq!((ended.code(), ended.count("rank 1 done")), (1, 1), "{ended}");
         let said: Vec<_> = ended.stderr.lines().collect();
-        let wanted = "it leads to this project's library, not to the stock one; later: pmixctl prrte --link";
+        let wanted = "it leads to this project's library, not to the stock one; once the stock library is installed, or with its file: pmixctl prrte --link";
         assert!(matches!(said[..], [line] if line.contains(wanted)), "{ended}");
         traces.assert_none_left(&ended);
     });

@@ -212,7 +212,7 @@ impl Options {
         // Programs may have the word for themselves; with a number of ranks behind it, it is meant for mpirun.
         let is_next = |pair: &[OsString]| pair[0] == ":" && RANKS_NAMES.iter().any(|name| pair[1] == *name);
         if self.words.windows(2).any(is_next) && !self.is_ended_by_dashes {
-            return Err("a colon separates programs for mpirun, and pmixrun starts one program; -- before the program lets it have the word".into());
+            return Err("a colon separates programs for mpirun, and pmixrun starts one program; -- before the program lets the program have the colon".into());
         }
         let ranks = self.count_of_ranks()?;
         // As mpirun binds where ranks are mapped.

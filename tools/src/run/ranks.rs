@@ -82,10 +82,14 @@ fn search_path(library: &Library, variables: &[(OsString, OsString)]) -> Result<
     let before = given_path(variables);
     let directory = match library {
         Library::System => return Ok(None),
-        Library::In(directory) => std::path::absolute(directory)
-            .ok()
-            .filter(|directory| has_library(directory))
-            .ok_or_else(|| format!("--lib {}: there is no {LIBRARY} in this directory", directory.display()))?,
+        Library::In(directory) => {
+            std::path::absolute(directory).ok().filter(|directory| has_library(directory)).ok_or_else(|| {
+                format!(
+                    "--lib {}: there is no {LIBRARY} in this directory; name one that has it, or system",
+                    directory.display()
+                )
+            })?
+        }
         Library::Own => {
             let own = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.parent()?.join("lib")));
             match own.filter(|own| chosen_library(variables).is_none() && has_library(own)) {
@@ -126,12 +130,18 @@ fn find_program(program: &OsStr, wdir: Option<&Path>) -> Result<PathBuf, String>
     }
     if program.as_encoded_bytes().contains(&b'/') {
         let path = wdir.map_or_else(|| PathBuf::from(program), |directory| directory.join(program));
-        let meta = path.metadata().map_err(|error| format!("{shown}: {error}"))?;
+        let below = |error| match std::path::absolute(&path) {
+            Ok(path) if program.as_encoded_bytes()[0] != b'/' => {
+                format!("the program {shown}, which is {}: {error}", path.display())
+            }
+            _ => format!("the program {shown}: {error}"),
+        };
+        let meta = path.metadata().map_err(below)?;
         if meta.is_dir() {
-            return Err(format!("{shown} is a directory"));
+            return Err(format!("the program {shown} is a directory; name a file in it"));
         }
         if meta.permissions().mode() & 0o111 == 0 {
-            return Err(format!("{shown} is not executable (chmod +x it?)"));
+            return Err(format!("the program {shown} is not executable (chmod +x it?)"));
         }
         return Ok(path);
     }
@@ -144,7 +154,7 @@ fn find_program(program: &OsStr, wdir: Option<&Path>) -> Result<PathBuf, String>
         let hint = match beside {
             _ if Path::new(program).exists() => format!(" (it is in this directory: ./{shown}?)"),
             Some(beside) => format!(" (it is beside pmixrun: {}?)", beside.display()),
-            None => String::new(),
+            None => "; check the name, or give the program's path".to_owned(),
         };
         format!("{shown}: no such program in PATH{hint}")
     })
