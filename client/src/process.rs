@@ -20,7 +20,7 @@ static CURRENT: HazardCell<Client> = HazardCell::new(&pin::SLOTS);
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// The servers of a tool.
 static SERVERS: Mutex<Option<Arc<tool::Servers>>> = Mutex::new(None);
-static STATE: Mutex<State> = Mutex::new(State { is_changing: false, count: 0 });
+static STATE: Mutex<State> = Mutex::new(State { is_changing: false, count: 0, is_unreached: false });
 static CHANGED: Condvar = Condvar::new();
 
 struct State {
@@ -28,6 +28,8 @@ struct State {
     /// need it.
     is_changing: bool,
     count: usize,
+    /// A launcher has started this process, and its server was not to be reached.
+    is_unreached: bool,
 }
 
 /// The two ways to keep the client alive during a call.
@@ -93,11 +95,20 @@ pub fn prepare() {
 ///
 /// # Errors
 /// As [`Client::connect`]; `ERR_UNREACH` also in a singleton, which is initialised nevertheless: it can store and read
-/// its own values.
+/// its own values. So is, as in the stock library, a process whose server is not to be reached: Open MPI 5 takes that status for the one
+/// of a singleton, goes on, and waits without end for the number of an event handler.
 pub fn init(infos: &[Info]) -> Result<Proc> {
     let me = init_by(infos, || {
         let deadline = timeout_of(infos).and_then(|time| Instant::now().checked_add(time));
-        let client = Client::connect(&Environment::from_process()?, infos)?;
+        let env = Environment::from_process()?;
+        let client = match Client::connect(&env, infos) {
+            Err(Status::ERR_UNREACH) => {
+                let client = Client::alone(&env)?;
+                STATE.lock().is_unreached = true;
+                return Ok(client);
+            }
+            connected => connected?,
+        };
         if let Err(status) = client.stop_in_init(deadline) {
             // Disconnects in the normal way. The caller gets the first error, not one of the finalize.
             let _ = client.finalize(&[]);
@@ -108,7 +119,12 @@ pub fn init(infos: &[Info]) -> Result<Proc> {
     let Some(client) = hold() else { return Ok(me) };
     // The call counts even if this fails, as in the stock library.
     client.join_server(infos)?;
-    if count() == 1 && client.is_singleton() { Err(Status::ERR_UNREACH) } else { Ok(me) }
+    if client.is_singleton() && (count() == 1 || is_unreached()) { Err(Status::ERR_UNREACH) } else { Ok(me) }
+}
+
+/// Whether this process is initialised without the server that its environment names: nobody answered there.
+pub fn is_unreached() -> bool {
+    STATE.lock().is_unreached
 }
 
 /// As [`init`] for a tool: see [`tool::connect`].
@@ -197,7 +213,7 @@ pub fn finalize(infos: &[Info]) -> Result<()> {
     let gone = CURRENT.take();
     let mut state = STATE.lock();
     COUNT.store(0, Ordering::Relaxed);
-    state.count = 0;
+    (state.count, state.is_unreached) = (0, false);
     state.is_changing = false;
     CHANGED.notify_all();
     drop(state);

@@ -1225,11 +1225,16 @@ static void body_status(intptr_t which, intptr_t unused)
     any_function called = (any_function) (uintptr_t) function(functions[which].name);
     (void) unused;
     fill_arguments(a, shape + 2, -1, &me);
+    int before = callback_count;
     intptr_t answer = called(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8]);
-    if (shape[0] == 's') {
+    if (shape[0] == 's' || strcmp(functions[which].name, "PMIx_Register_event_handler") == 0) {
         put("%d", (pmix_status_t) answer);
     } else {
         put("returned");
+    }
+    /* Who is refused may wait for a callback all the same. */
+    if (callback_count > before) {
+        put(", and the callback came");
     }
 }
 

@@ -128,7 +128,10 @@ typedef intptr_t (*any_function)(intptr_t, intptr_t, intptr_t, intptr_t, intptr_
                                  intptr_t);
 #define ARGUMENT_COUNT_MAX 9
 
-static inline void called_back(void) {}
+/* How often a callback has come. */
+static int callback_count;
+
+static inline void called_back(void) { __atomic_fetch_add(&callback_count, 1, __ATOMIC_RELAXED); }
 
 /* A list of infos, which each program makes its own way. */
 static void *start_list(void);

@@ -73,6 +73,21 @@ pub const PRRTE_LOSES_A_DAEMON: Fault = Fault {
     per_mille: 300,
 };
 
+/// prterun 3.0.8, with the stock library as its server, crashes when jobs connect over several hosts, since it misreads what the connect
+/// brings (6 of 75 with stock ranks, 7 of 75 with ours, 2026-11-26). It is the shell that started mpirun who tells, not mpirun of a rank.
+pub const PRRTE_CRASHES_IN_CONNECT: Fault = Fault {
+    name: "prterun crashes while jobs connect",
+    is_met: |outcome| {
+        let is_it = |line: &str| {
+            line.contains("/cluster.sh: line ")
+                && line.ends_with("\"$@\"")
+                && ["Aborted", "Segmentation fault"].iter().any(|end| line.contains(end))
+        };
+        outcome.as_ref().is_ok_and(|ended| ended.stderr.lines().any(is_it))
+    },
+    per_mille: 80,
+};
+
 /// prterun 3.0.8, with the stock library as its server, sends a daemon on another host a message before it knows the daemon's address, and
 /// says so on standard error. It was seen once, in a job of programs without PMIx on a busy machine; 0 of 27 such jobs on a quiet one met it
 /// (2026-11-25).

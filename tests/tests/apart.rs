@@ -1,9 +1,13 @@
-//! Two users at one server: which data of one user's job a tool of the other can reach.
+//! Two users at one server: which data of one user's job a tool of the other can reach, and what it is told of the other's servers.
 //!
 //! The host runs as root and registers its ranks as the user Ann's. The tools run under uids without an account.
 
+use std::fs;
+use std::os::unix::fs::chown;
+use std::process::Command;
+
 use nix::unistd::geteuid;
-use pmix_tests::{Ended, Library, Traces, beside_host, left_out, program};
+use pmix_tests::{Ended, Library, Traces, beside_host, left_out, pmixrun, program};
 
 const ANN: u32 = 20_001;
 const BOB: u32 = 20_002;
@@ -71,5 +75,34 @@ fn the_user_root_and_permitted_processes_reach_a_job() {
         assert_eq!(answer(&ended, "query pmix.qry.ns"), "0, 1, test-job", "{ended}");
         let asked = ended.stderr.lines().find(|line| line.contains(": pull of 1, first test-job:0"));
         assert!(asked.is_some_and(|line| line.contains(&format!("pmix.euid=uint32:{uid}"))), "{ended}");
+    }
+}
+
+/// What a tool leaves out is no secret: a user who misses a job sees that there are others'.
+#[test]
+fn pmixctl_servers_counts_the_files_of_other_users() {
+    if !geteuid().is_root() {
+        return left_out("root", "only root can make files of other users");
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let show = |options: &[&str]| {
+        let mut command = Command::new(pmixrun().with_file_name("pmixctl"));
+        command.arg("servers").args(options).env("PMIX_HOSTNAME", "here").env("PMIX_SYSTEM_TMPDIR", directory.path());
+        let ended = command.env_remove("PMIX_SERVER_TMPDIR").output().expect("pmixctl runs");
+        assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+        String::from_utf8(ended.stdout).expect("text")
+    };
+    let nobody = "no server that a tool could reach; those of mpirun 4 and Slurm take no tools\n";
+    assert_eq!(show(&[]), nobody);
+    let one = "\n1 rendezvous file of another user is left out: run pmixctl as that user to see its server\n";
+    let two = "\n2 rendezvous files of other users are left out: run pmixctl as these users to see their servers\n";
+    for (count, said) in [(1, one), (2, two)] {
+        let theirs = directory.path().join(format!("pmixrun.{count}"));
+        fs::create_dir(&theirs).expect("a directory");
+        fs::write(theirs.join("pmix.here.tool"), "").expect("a file");
+        chown(&theirs, Some(60_003), None).expect("another user's");
+        assert_eq!(show(&[]), format!("{nobody}{said}"));
+        let json: serde_json::Value = serde_json::from_str(&show(&["--json"])).expect("JSON");
+        assert_eq!(json, serde_json::json!({ "servers": [], "left_out_of_other_users": count }));
     }
 }

@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use pmix_tests::{Library, pmixrun, repository};
+use pmix_tests::{Library, pmixrun, program, repository};
 
 /// Runs a command that must succeed; returns its output.
 fn said(command: &mut Command) -> String {
@@ -169,6 +169,38 @@ fn ranks_get_the_library_beside_the_launcher(prefix: &Path) {
     assert_eq!(search(&other, &[]), other);
     assert_eq!(search(&other, &["--lib", &own]), format!("{own}:{other}"));
     assert_eq!(search("", &["--lib", "system"]), "");
+}
+
+/// Which library the ranks have had, and why. They wait for rank 2 until their time is over: the report cannot tell of ranks that have
+/// ended before they are looked at.
+#[test]
+fn a_report_tells_whether_ranks_had_this_library() {
+    let check = |library: &Path, own: u32, word: &str| {
+        let report = |kind: &str| {
+            let directory = tempfile::tempdir().expect("a directory");
+            let file = directory.path().join("report");
+            let mut command = Command::new(pmixrun());
+            command.args(["-n", "3", "--timeout", "4", "--lib", "system", kind, "--report-to"]).arg(&file);
+            command.arg(program("stuck")).arg("fence").arg(directory.path()).env("LD_LIBRARY_PATH", library);
+            let ended = command.output().expect("pmixrun runs");
+            assert_eq!(ended.status.code(), Some(124), "{ended:?}");
+            fs::read_to_string(file).expect("the report")
+        };
+        let text = report("--report");
+        let line = text.lines().find(|line| line.starts_with("  PMIx library ")).expect("a library");
+        assert!(line.ends_with(&format!(" (3 ranks): {word}")), "{text}");
+        let why = "  --lib system          the loader has chosen this library; LD_LIBRARY_PATH leads to it: unset it for the stock library";
+        assert_eq!(text.lines().any(|line| line == why), own > 0, "{text}");
+        let json: serde_json::Value = serde_json::from_str(&report("--json")).expect("JSON");
+        assert_eq!(json["own_library_ranks"], own, "{json}");
+        assert_eq!(json["libraries"].as_object().expect("paths").values().collect::<Vec<_>>(), [3], "{json}");
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| check(&Library::ours().directory(), 3, "this library"));
+        scope.spawn(|| check(&Library::Stock.directory(), 0, "a stock library"));
+        let facade = Library::ours().directory_for_prrte();
+        scope.spawn(move || check(&facade, 3, "this library and the stock one, by lib/prrte"));
+    });
 }
 
 #[test]

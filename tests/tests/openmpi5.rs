@@ -194,6 +194,19 @@ fn a_process_without_a_launcher_that_spawns() {
     });
 }
 
+/// Stock releases before 7.0 crash at its end.
+#[test]
+fn a_process_whose_server_has_ended_is_a_job_of_one() {
+    with_roots(|root| {
+        let traces = Traces::begin();
+        let run = root.enter().traced(&traces).args("env LD_LIBRARY_PATH=/mnt/lib PMIX_NAMESPACE=gone PMIX_RANK=0");
+        let ended = run.arg("PMIX_SERVER_URI41=gone.0;tcp4://127.0.0.1:1").args("/mnt/bin/mpi hello").run();
+        assert_eq!((ended.code(), ended.count("rank 0 of 1: library"), ended.count("FAIL")), (0, 1, 0), "{ended}");
+        assert!(ended.stderr.contains(": no connection to server gone:0 at 127.0.0.1:1 "), "{ended}");
+        traces.assert_no_process_left(&ended);
+    });
+}
+
 #[test]
 fn programs_without_mpi() {
     on_all_sides(|root, pair| {
@@ -337,7 +350,7 @@ fn the_switch_to_our_library_is_no_stock_library() {
         let (traces, ended) = with_own_facade(root, script);
         assert_eq!((ended.code(), ended.count("rank 1 done")), (1, 1), "{ended}");
         let said: Vec<_> = ended.stderr.lines().collect();
-        let wanted = "it leads to this project's library, not to the stock one; later: pmixctl prrte --link";
+        let wanted = "it leads to this project's library, not to the stock one; once the stock library is installed, or with its file: pmixctl prrte --link";
         assert!(matches!(said[..], [line] if line.contains(wanted)), "{ended}");
         traces.assert_none_left(&ended);
     });

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use pmix_tests::foreign::{self, PRRTE_LOSES_A_DAEMON};
+use pmix_tests::foreign::{self, PRRTE_CRASHES_IN_CONNECT, PRRTE_LOSES_A_DAEMON};
 use pmix_tests::sides::{self, AGENTS_GROUP, assert_like_stock, is_beyond_stock, on_all_sides, with_roots};
 use pmix_tests::{Ended, Pair, Root, Run, Traces, times};
 
@@ -74,7 +74,7 @@ fn runs_well(root: &Root, pair: Pair, hosts: &str, options: &str, args: &str, co
 
 /// The same for a job whose processes connect.
 fn connects_well(root: &Root, pair: Pair, hosts: &str, options: &str, args: &str, count: usize) -> Ended {
-    let faults = if root.generation() == 5 { &[PRRTE_LOSES_A_DAEMON][..] } else { &[] };
+    let faults = if root.generation() == 5 { &[PRRTE_LOSES_A_DAEMON, PRRTE_CRASHES_IN_CONNECT][..] } else { &[] };
     let (traces, mut ended) = foreign::despite(pair, faults, || {
         let traces = Traces::begin();
         let outcome = job(root, pair, &traces, hosts, options, args).attempt();

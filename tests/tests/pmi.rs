@@ -69,3 +69,15 @@ fn under_a_launcher_without_pmix_the_library_refuses() {
         assert!(ended.stderr.contains("PMI_FD is set, and PMIX_NAMESPACE is not"), "{ended}");
     }
 }
+
+/// Nor where the server of its job has ended.
+#[test]
+fn without_the_server_of_its_job_the_library_refuses() {
+    let gone = [("PMIX_NAMESPACE", "gone"), ("PMIX_RANK", "2"), ("PMIX_SERVER_URI41", "gone.0;tcp4://127.0.0.1:1")];
+    for program in LINKED {
+        let run = linked(Run::new("env", Library::ours()), Library::ours(), program);
+        let ended = gone.into_iter().fold(run, |run, (name, value)| run.env(name, value)).run();
+        assert_eq!((ended.code(), ended.count("FAIL PMI")), (9, 1), "{ended}");
+        assert!(ended.stderr.contains("no connection to server gone:0 at 127.0.0.1:1"), "{ended}");
+    }
+}

@@ -524,11 +524,12 @@ fn a_file_that_holds_no_address_is_no_server_and_pmixctl_says_why() {
     let ended = beside_host(Library::ours(), &Traces::begin(), "--tools name", &script);
     assert_eq!(lines(&ended, "init: "), ["init: -25"; 5], "{ended}");
     let why = lines(&ended, "pmixctl: ").into_iter().filter_map(|line| line.rsplit_once(": ").map(|(_, why)| why));
-    let none = "no file with a server's address";
+    let (none, next) =
+        ("no file with a server's address", "; pmixctl servers lists the servers, with --json their files");
     let expected =
         ["(not a regular file)", "(not a regular file)", "(invalid data)", "(stream did not contain valid UTF-8)"];
-    let mut expected: Vec<String> = expected.iter().map(|why| format!("{none} {why}")).collect();
-    expected.push("No such file or directory (os error 2)".to_owned());
+    let mut expected: Vec<String> = expected.iter().map(|why| format!("{none} {why}{next}")).collect();
+    expected.push(format!("No such file or directory (os error 2){next}"));
     assert_eq!(why.collect::<Vec<_>>(), expected, "{ended}");
 }
 

@@ -8,6 +8,7 @@
 pub mod bench;
 pub mod ctl;
 pub mod machine;
+mod mapped;
 pub mod prrte;
 pub mod run;
 mod table;

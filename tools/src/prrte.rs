@@ -40,7 +40,8 @@ impl Names {
             ErrorKind::NotFound => said(&"it is not there"),
             _ => said(&error),
         })?;
-        let file: ElfFile64<'_, Endianness> = ElfFile64::parse(&*bytes).map_err(|error| said(&error))?;
+        let file: ElfFile64<'_, Endianness> =
+            ElfFile64::parse(&*bytes).map_err(|error| said(&format!("no shared library ({error})")))?;
         let mut names = Names::default();
         for symbol in file.dynamic_symbols().filter(|symbol| symbol.is_global()) {
             let name = symbol.name().map_err(|error| said(&error))?;

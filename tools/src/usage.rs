@@ -3,12 +3,26 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// Prints what clap says, help and version on standard output and mistakes on standard error; returns the exit status.
 pub fn say(program: &str, said: &clap::Error) -> ExitCode {
     let text = said.to_string();
-    say_text(program, said.kind(), &text)
+    match missing(said) {
+        Some(missing) => {
+            let behind = text.split_once("\n\n").map_or("", |(_, behind)| behind);
+            say_text(program, said.kind(), &format!("missing on the command line: {missing}\n\n{behind}"))
+        }
+        None => say_text(program, said.kind(), &text),
+    }
+}
+
+/// What the command line lacks.
+fn missing(said: &clap::Error) -> Option<String> {
+    match said.get(ContextKind::InvalidArg)? {
+        ContextValue::Strings(names) if said.kind() == ErrorKind::MissingRequiredArgument => Some(names.join(", ")),
+        _ => None,
+    }
 }
 
 /// The same with mistakes in one line, for programs that many ranks run.

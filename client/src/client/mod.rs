@@ -124,9 +124,7 @@ impl Client {
             if env.counts_gets {
                 get_counts::start(None, &me);
             }
-            let local = Local::new(me.clone(), env.hostname.clone(), None, Some(singleton::job(&me, &env.hostname)));
-            let link = Arc::new(Joinable::new()?);
-            let client = Client::new(me, ClientKind::Singleton, link.clone(), false, local);
+            let client = Client::alone(env)?;
             for complaint in settings::complaints() {
                 log::write(Level::Warn, Target::Client, Writer::Library, format_args!("{complaint}"));
             }
@@ -136,8 +134,6 @@ impl Client {
             if let Some(advice) = advice {
                 log::write(Level::Warn, Target::Client, Writer::Library, format_args!("{advice}"));
             }
-            // Nobody else sets it.
-            let _ = client.inner.joinable.set(link);
             return Ok(client);
         }
         let directory = shared_memory::directory(env, &me);
@@ -149,6 +145,20 @@ impl Client {
         let connected = Client::connect_launched(env, infos, me, directory);
         step.end(&connected);
         connected
+    }
+
+    /// The client of a process without a server, under the name that its environment has: a singleton.
+    ///
+    /// # Errors
+    /// `ERR_NOMEM`.
+    pub fn alone(env: &Environment) -> Result<Client> {
+        let me = env.proc();
+        let local = Local::new(me.clone(), env.hostname.clone(), None, Some(singleton::job(&me, &env.hostname)));
+        let link = Arc::new(Joinable::new()?);
+        let client = Client::new(me, ClientKind::Singleton, link.clone(), false, local);
+        // Nobody else sets it.
+        let _ = client.inner.joinable.set(link);
+        Ok(client)
     }
 
     /// As [`Client::connect`], for a process with a server. `directory` is the namespace's, if there is one.
@@ -657,14 +667,19 @@ fn report_connected(env: &Environment, me: &Proc, is_unix_socket: bool, begun: I
 /// Logs why there is no connection. The process continues without its server, or ends, and no other
 /// component reports the reason.
 fn refused(env: &Environment, me: &Proc, status: Status) {
-    let place =
-        env.server.as_ref().map_or_else(|| "the server".into(), |uri| format!("{} at {}", uri.proc, uri.address));
+    let place = env
+        .server
+        .as_ref()
+        .map_or_else(|| "the server".into(), |uri| format!("server {} at {}", uri.proc, uri.address));
     let version = &env.server_version;
     log::write(
         Level::Error,
         Target::Connection,
         Writer::Client(me),
-        format_args!("no connection to {place} (release {version}): {status}; is its job still running?"),
+        format_args!(
+            "no connection to {place} (release {version}): {status}; if that server has ended, start the program with a launcher, or \
+             unset all PMIX_ variables"
+        ),
     );
 }
 

@@ -91,12 +91,17 @@ impl FoundServer {
 /// and `PMIX_SYSTEM_TMPDIR`, or the directory for temporary files. Files of users who are not trusted are listed without
 /// their content.
 pub fn servers(env: &Environment) -> Vec<FoundServer> {
-    servers_for(env, &Trusted::of_node(drop))
+    servers_for(env, &Trusted::of_node(drop), Found::default()).0
 }
 
-fn servers_for(env: &Environment, trusted: &Trusted) -> Vec<FoundServer> {
+/// As [`servers`], with the number of rendezvous files of other users that were left out: those below directories of such users, as far
+/// as this user can read them.
+pub fn servers_and_left_out(env: &Environment) -> (Vec<FoundServer>, usize) {
+    servers_for(env, &Trusted::of_node(drop), Found::counting())
+}
+
+fn servers_for(env: &Environment, trusted: &Trusted, mut found: Found) -> (Vec<FoundServer>, usize) {
     let names = Names::on(&String::from_utf8_lossy(&env.hostname));
-    let mut found = Found::default();
     for name in [&names.system, &names.scheduler] {
         let path = env.system_tmpdir.join(name);
         if path.symlink_metadata().is_ok() {
@@ -111,6 +116,7 @@ fn servers_for(env: &Environment, trusted: &Trusted) -> Vec<FoundServer> {
         found.servers.push((Contact { uri: uri.clone(), version, pid: None, file: None }, None));
     }
     found.check(trusted);
+    let left_out = found.left_out();
     let mut list: Vec<FoundServer> = Vec::new();
     for (contact, unusable) in found.servers {
         merge(&mut list, &names, contact, unusable);
@@ -126,7 +132,7 @@ fn servers_for(env: &Environment, trusted: &Trusted) -> Vec<FoundServer> {
     }
     // Stable: otherwise in the order in which a tool looks.
     list.sort_by_key(|server| server.unusable.is_some());
-    list
+    (list, left_out)
 }
 
 /// Adds a server, or one more file of a server.
@@ -229,6 +235,14 @@ mod tests {
 
     /// The list of a node whose files have these names and texts.
     fn list(directory: &Path, files: &[(&str, String)], launcher: Option<String>) -> Vec<FoundServer> {
+        list_and_left_out(directory, files, launcher).0
+    }
+
+    fn list_and_left_out(
+        directory: &Path,
+        files: &[(&str, String)],
+        launcher: Option<String>,
+    ) -> (Vec<FoundServer>, usize) {
         for (name, text) in files {
             let path = directory.join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -241,7 +255,7 @@ mod tests {
             "PMIX_SERVER_URI41" => launcher.clone().map(OsString::from),
             _ => None,
         });
-        servers_for(&env.unwrap(), &Trusted::only(&[geteuid().as_raw()]))
+        servers_for(&env.unwrap(), &Trusted::only(&[geteuid().as_raw()]), Found::counting())
     }
 
     fn text(name: &str, address: SocketAddr, pid: u32) -> String {
@@ -353,9 +367,13 @@ mod tests {
         chown(path("theirs"), Some(OTHER), None).unwrap();
         let files = [
             ("theirs/pmix.here.tool", text("hidden.0", address, own)),
+            ("theirs/deep/pmix.here.tool.17", text("hidden.0", address, own)),
+            // Of another node.
+            ("theirs/pmix.there.tool", text("hidden.0", address, own)),
             ("ours/pmix.here.tool", text("ours.0", their_address, own)),
         ];
-        let list = list(directory.path(), &files, None);
+        let (list, left_out) = list_and_left_out(directory.path(), &files, None);
+        assert_eq!(left_out, 2);
         let mut found = reasons(&list);
         found.sort();
         let expected = [("pmix.here.tool", "other-user"), ("pmix.sys.here", "not-trusted")];
@@ -391,7 +409,29 @@ mod tests {
             fs::write(directory.path().join(format!("pmix.here.tool.{number}")), "").unwrap();
         }
         let good = ("pmix.here.tool.good", text("good.0", address, std::process::id()));
-        let list = list(directory.path(), &[good], None);
-        assert_eq!((list.len(), list[0].unusable.is_none()), (101, true));
+        let (list, left_out) = list_and_left_out(directory.path(), &[good], None);
+        assert_eq!((list.len(), list[0].unusable.is_none(), left_out), (101, true, 0));
+    }
+
+    #[test]
+    fn files_of_another_user_that_are_cut_are_counted_as_far_as_the_bound() {
+        if !geteuid().is_root() {
+            return left_out("root", "only root can act as another user");
+        }
+        let directory = tempfile::tempdir().unwrap();
+        for number in 0..130 {
+            let path = directory.path().join(format!("pmix.here.tool.{number}"));
+            fs::write(&path, "").unwrap();
+            chown(&path, Some(OTHER), None).unwrap();
+        }
+        let (list, left_out) = list_and_left_out(directory.path(), &[], None);
+        assert_eq!((list.len(), left_out), (100, 30));
+        let theirs = directory.path().join("theirs");
+        fs::create_dir(&theirs).unwrap();
+        for number in 0..20_100 {
+            fs::write(theirs.join(format!("pmix.here.tool.{number}")), "").unwrap();
+        }
+        chown(&theirs, Some(OTHER), None).unwrap();
+        assert_eq!(list_and_left_out(directory.path(), &[], None).1, 20_030);
     }
 }

@@ -22,6 +22,8 @@ use crate::trusted::Trusted;
 const DEPTH_MAX: usize = 8;
 /// The number of unusable files that a search reports. Any user can create files in directories for temporary files.
 const UNUSABLE_MAX: usize = 100;
+/// The number of entries that are looked at below directories of other users, who may make any number of them.
+const ENTRIES_OF_OTHERS_MAX: usize = 20_000;
 /// A node's own address answers at once.
 const CONNECT_TIME: Duration = Duration::from_millis(500);
 
@@ -36,12 +38,31 @@ pub(crate) struct Found {
     seen: HashSet<PathBuf>,
     /// When to stop: a file system may be slow.
     until: Option<Instant>,
+    /// What is left out, if that is counted.
+    left_out: Option<LeftOut>,
+}
+
+/// Files of users who are not trusted, of which no more than the names are seen.
+#[derive(Default)]
+struct LeftOut {
+    files: usize,
+    entries: usize,
 }
 
 impl Found {
     /// Nothing, and a search that stops then.
     pub fn within(until: Instant) -> Found {
         Found { until: Some(until), ..Found::default() }
+    }
+
+    /// Nothing, and a search that counts the files of other users that it leaves out.
+    pub fn counting() -> Found {
+        Found { left_out: Some(LeftOut::default()), ..Found::default() }
+    }
+
+    /// The files of other users that were left out.
+    pub fn left_out(&self) -> usize {
+        self.left_out.as_ref().map_or(0, |left_out| left_out.files)
     }
 
     /// Whether the time is over, so that the search is not complete.
@@ -79,6 +100,8 @@ impl Found {
     fn skip(&mut self, path: &Path, why: Unusable) {
         if self.unusable.len() < UNUSABLE_MAX {
             self.unusable.push((path.to_owned(), why));
+        } else if let (Unusable::NotTrusted(_), Some(left_out)) = (why, &mut self.left_out) {
+            left_out.files += 1;
         }
     }
 
@@ -115,9 +138,13 @@ impl Found {
             let Ok(kind) = entry.file_type() else { continue };
             let is_file = entry.file_name().to_str().is_some_and(&mut *is_wanted);
             if kind.is_dir() {
-                let may_enter = || entry.metadata().is_ok_and(|metadata| trusted.holds(metadata.uid()));
-                if depth < DEPTH_MAX && may_enter() {
+                if depth >= DEPTH_MAX {
+                    continue;
+                }
+                if entry.metadata().is_ok_and(|metadata| trusted.holds(metadata.uid())) {
                     self.search_at(&entry.path(), depth + 1, trusted, is_wanted);
+                } else if let Some(left_out) = &mut self.left_out {
+                    left_out.count(&entry.path(), depth + 1, is_wanted);
                 }
             } else if is_file {
                 self.add(&entry.path(), trusted);
@@ -134,6 +161,24 @@ impl Found {
                 Some(pid) if !lives(pid) => Some(Unusable::Ended(pid)),
                 _ => not_listening(contact, trusted, table.get_or_insert_with(SocketTable::open)),
             };
+        }
+    }
+}
+
+impl LeftOut {
+    /// Counts the files below a directory whose names are wanted. What this user cannot read is not counted.
+    fn count(&mut self, directory: &Path, depth: usize, is_wanted: &mut impl FnMut(&str) -> bool) {
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            if self.entries >= ENTRIES_OF_OTHERS_MAX {
+                return;
+            }
+            self.entries += 1;
+            let Ok(kind) = entry.file_type() else { continue };
+            if kind.is_dir() && depth < DEPTH_MAX {
+                self.count(&entry.path(), depth + 1, is_wanted);
+            } else if kind.is_file() && entry.file_name().to_str().is_some_and(&mut *is_wanted) {
+                self.files += 1;
+            }
         }
     }
 }

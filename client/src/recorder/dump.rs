@@ -57,7 +57,9 @@ fn number(text: &str) -> Result<c_int, String> {
     let number = text.parse().ok().filter(|number| (1..=last).contains(number));
     match number {
         None => Err(format!("a signal's number is 1 to {last}")),
-        Some(libc::SIGKILL | libc::SIGSTOP) => Err("no program can handle SIGKILL and SIGSTOP".into()),
+        Some(libc::SIGKILL | libc::SIGSTOP) => {
+            Err("no program can handle SIGKILL and SIGSTOP; name another signal, 12 (SIGUSR2) for example".into())
+        }
         Some(number) => Ok(number),
     }
 }

@@ -54,6 +54,11 @@ pub fn begin() -> Result<Job> {
         return Err(Error::Fail);
     }
     match process::init(&[]) {
+        // Its job is not known, so that it is no job of one. Why, the log says.
+        Err(Status::ERR_UNREACH) if process::is_unreached() => {
+            process::finalize(&[])?;
+            Err(Error::Init)
+        }
         // A process that nobody launched is a job of one.
         Ok(_) | Err(Status::ERR_UNREACH) => current(),
         Err(status) => {

@@ -20,6 +20,8 @@ pub struct Connection {
     timeout: u32,
 }
 
+const SERVERS_ARE_LISTED: &str = "pmixctl servers lists the servers, with --json their files";
+
 impl Connection {
     /// Connects to a server.
     ///
@@ -29,8 +31,11 @@ impl Connection {
         if let Some(file) = &server.file {
             // Named by the user: a reason why it cannot be read says more than that there is no server.
             Contact::read(file).map_err(|error| match error.kind() {
-                ErrorKind::InvalidData => format!("{}: no file with a server's address ({error})", file.display()),
-                _ => format!("{}: {error}", file.display()),
+                ErrorKind::InvalidData => {
+                    let file = file.display();
+                    format!("--file {file}: no file with a server's address ({error}); {SERVERS_ARE_LISTED}")
+                }
+                _ => format!("--file {}: {error}; {SERVERS_ARE_LISTED}", file.display()),
             })?;
         }
         let env =
@@ -246,10 +251,9 @@ pub fn process(text: &str) -> Result<Proc, String> {
 pub fn rank(text: &str) -> Result<Rank, String> {
     match text {
         "*" | "all" => Ok(Rank::WILDCARD),
-        number => number
-            .parse()
-            .map(Rank)
-            .map_err(|_| format!("rank {number}: a number, or * for all ranks and for values of the job")),
+        number => number.parse().map(Rank).map_err(|_| {
+            format!("rank {number}: no rank; give a number, or * for all ranks and for values of the job")
+        }),
     }
 }
 

@@ -18,7 +18,7 @@ pub fn inspect(paths: &[PathBuf], json: bool, options: &InspectOptions) -> Print
                 answer.text += &text;
             }
             Err(error) => {
-                crate::usage::complain("pmixctl", &format!("{}: {error}", path.display()));
+                crate::usage::complain("pmixctl", &format!("cannot read {}: {error}", path.display()));
                 answer.is_good = false;
             }
         }

@@ -41,7 +41,7 @@ pub fn write(directory: &Path) -> Result<String, String> {
 
 fn write_page(directory: &Path, command: Command, name: &str, names: &mut String) -> Result<(), String> {
     let file = directory.join(format!("{name}.1"));
-    let said = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+    let said = |error: &dyn std::fmt::Display| format!("cannot write {}: {error}", file.display());
     let mut text = Vec::new();
     let page = clap_mangen::Man::new(command.name(name.to_owned()).version(env!("CARGO_PKG_VERSION")));
     page.render(&mut text).map_err(|error| said(&error))?;

@@ -118,9 +118,9 @@ fn link_stock(directory: &Path, stock: Option<&Path>) -> Result<Printout, String
     let directory_name = directory.display();
     match prrte::link_stock(directory, stock) {
         Ok(stock) => Ok(Printout::good(format!("{directory_name}: leads to {}\n", stock.display()))),
-        Err(reason) => {
-            Err(format!("{reason}; later: pmixctl prrte --link --directory {directory_name} [--stock FILE]"))
-        }
+        Err(reason) => Err(format!(
+            "{reason}; once the stock library is installed, or with its file: pmixctl prrte --link --directory {directory_name} [--stock FILE]"
+        )),
     }
 }
 

@@ -6,10 +6,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::prrte::{self, Kind};
-
-/// No PMIx library is longer than this.
-const LIBRARY_LEN_MAX: u64 = 256 << 20;
+use crate::mapped::{self, seen_from_here};
+use crate::prrte::Kind;
 
 /// A process of this node.
 #[derive(Debug, Default)]
@@ -69,12 +67,10 @@ impl Process {
     }
 
     /// Whether it has mapped this project's library, and whether a stock one that it should not have: with the library of `lib/prrte` it
-    /// has both. The process chooses the names of the files, so only regular ones are read.
+    /// has both.
     pub fn has_ours_and_stock(&self) -> (bool, bool) {
-        let is_library =
-            |path: &PathBuf| fs::metadata(path).is_ok_and(|data| data.is_file() && data.len() <= LIBRARY_LEN_MAX);
-        let files = self.libraries.iter().filter_map(|path| seen_from_here(self.pid, path)).filter(is_library);
-        let kinds: Vec<Kind> = files.filter_map(|file| prrte::kind_of(&file).ok()).collect();
+        let files = self.libraries.iter().filter_map(|path| mapped::open(self.pid, path));
+        let kinds: Vec<Kind> = files.filter_map(|file| mapped::kind_of(&file)).collect();
         let has_both = kinds.contains(&Kind::Both);
         (has_both || kinds.contains(&Kind::Ours), !has_both && kinds.contains(&Kind::Stock))
     }
@@ -90,11 +86,6 @@ impl Process {
                 .sum(),
         )
     }
-}
-
-/// A path of a process, as seen from outside: the process may have another root or other mounts.
-fn seen_from_here(pid: i32, path: &Path) -> Option<PathBuf> {
-    Some(Path::new(&format!("/proc/{pid}/root")).join(path.strip_prefix("/").ok()?))
 }
 
 /// The value of a variable in the environment with which a process started.

@@ -16,8 +16,11 @@ use crate::value::escaped;
 /// # Errors
 /// What is wrong with the environment.
 pub fn found() -> Result<Vec<FoundServer>, String> {
-    let env = Environment::from_process().map_err(|status| format!("the PMIX_ variables of this process: {status}"))?;
-    Ok(tool::servers(&env))
+    Ok(tool::servers(&environment()?))
+}
+
+fn environment() -> Result<Environment, String> {
+    Environment::from_process().map_err(|status| format!("the PMIX_ variables of this process: {status}"))
 }
 
 /// Which jobs have no such server.
@@ -25,11 +28,14 @@ const NO_TOOLS: &str = "; those of mpirun 4 and Slurm take no tools";
 
 /// Lists the servers, and the files that lead to none.
 pub fn servers(json: bool) -> Result<Printout, String> {
-    let found = found()?;
+    let (found, left_out) = tool::servers_and_left_out(&environment()?);
     let is_good = found.iter().any(|server| server.unusable.is_none());
     if json {
         let list: Vec<_> = found.iter().map(as_json).collect();
-        return Ok(Printout { text: format!("{:#}\n", json!({ "servers": list })), is_good });
+        return Ok(Printout {
+            text: format!("{:#}\n", json!({ "servers": list, "left_out_of_other_users": left_out })),
+            is_good,
+        });
     }
     let mut usable = Table::new(&["SERVER", ">PID", ">USER", "RELEASE", "STARTED (UTC)", "FOUND AS"]);
     let mut others = Table::new(&["FILE", "LEADS TO NO SERVER, SINCE"]);
@@ -46,6 +52,15 @@ pub fn servers(json: bool) -> Result<Printout, String> {
         if usable.len() == 0 { format!("no server that a tool could reach{NO_TOOLS}\n") } else { usable.text() };
     if others.len() > 0 {
         text += &format!("\n{}", others.text());
+    }
+    match left_out {
+        0 => {}
+        1 => text += "\n1 rendezvous file of another user is left out: run pmixctl as that user to see its server\n",
+        _ => {
+            text += &format!(
+                "\n{left_out} rendezvous files of other users are left out: run pmixctl as these users to see their servers\n"
+            );
+        }
     }
     Ok(Printout { text, is_good })
 }

@@ -30,7 +30,7 @@ Options with one dash that people know from mpirun and mpiexec, such as -np or -
 
 /// Start the ranks of a parallel program on this node and serve them as their PMIx server
 #[derive(Parser, Debug)]
-#[command(name = "pmixrun", version, after_help = AFTER_HELP, max_term_width = 120, override_usage = "pmixrun -n N [OPTIONS] PROGRAM [ARGS...] [: -n N [OPTIONS] PROGRAM [ARGS...]]...")]
+#[command(name = "pmixrun", version, after_help = AFTER_HELP, max_term_width = 120, override_usage = "pmixrun -n N [OPTIONS] PROGRAM [ARGS...]")]
 pub struct Options {
     /// Number of ranks; without it, the slots of --host or --hostfile, or N of --map-by ppr:N:node
     #[arg(short = 'n', long = "np", alias = "n", short_alias = 'c', value_name = "N", value_parser = count)]
@@ -63,8 +63,8 @@ pub struct Options {
     /// Directory in which the ranks start
     #[arg(long, aliases = ["wd", "chdir"], value_name = "DIR")]
     wdir: Option<PathBuf>,
-    /// Directory of the libpmix.so.2 that ranks load; "system": they find one by themselves. Default: the one beside pmixrun, unless
-    /// LD_LIBRARY_PATH leads to one
+    /// Directory of the libpmix.so.2 that ranks load; "system": the one that the loader finds, which is this library where
+    /// LD_LIBRARY_PATH or pmix-dstore-switch leads to it. Default: the one beside pmixrun, unless LD_LIBRARY_PATH leads to one
     #[arg(long, value_name = "DIR")]
     lib: Option<PathBuf>,
     /// Begin each line of output with the rank that printed it

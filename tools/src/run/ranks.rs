@@ -90,20 +90,20 @@ const LIBRARY: &str = "libpmix.so.2";
 /// # Errors
 /// A message for the user: a directory without the library.
 fn search_path(library: &Library, variables: &[(OsString, OsString)]) -> Result<Option<OsString>, String> {
-    let set = variables.iter().rev().find(|(name, _)| name == LD_LIBRARY_PATH).map(|(_, value)| value.clone());
-    let before = set.or_else(|| std::env::var_os(LD_LIBRARY_PATH)).filter(|list| !list.is_empty());
-    let has_library = |directory: &Path| directory.join(LIBRARY).exists();
+    let before = given_path(variables);
     let directory = match library {
         Library::System => return Ok(None),
-        Library::In(directory) => std::path::absolute(directory)
-            .ok()
-            .filter(|directory| has_library(directory))
-            .ok_or_else(|| format!("--lib {}: there is no {LIBRARY} in this directory", directory.display()))?,
+        Library::In(directory) => {
+            std::path::absolute(directory).ok().filter(|directory| has_library(directory)).ok_or_else(|| {
+                format!(
+                    "--lib {}: there is no {LIBRARY} in this directory; name one that has it, or system",
+                    directory.display()
+                )
+            })?
+        }
         Library::Own => {
             let own = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.parent()?.join("lib")));
-            let is_chosen =
-                before.as_ref().is_some_and(|list| std::env::split_paths(list).any(|path| has_library(&path)));
-            match own.filter(|own| !is_chosen && has_library(own)) {
+            match own.filter(|own| chosen_library(variables).is_none() && has_library(own)) {
                 Some(own) => own,
                 None => return Ok(None),
             }
@@ -111,6 +111,23 @@ fn search_path(library: &Library, variables: &[(OsString, OsString)]) -> Result<
     };
     let list = std::iter::once(directory).chain(before.iter().flat_map(std::env::split_paths));
     std::env::join_paths(list).map(Some).map_err(|error| format!("the directory of {LIBRARY}: {error}"))
+}
+
+/// The `LD_LIBRARY_PATH` that the user has set for the ranks.
+fn given_path(variables: &[(OsString, OsString)]) -> Option<OsString> {
+    let set = variables.iter().rev().find(|(name, _)| name == LD_LIBRARY_PATH).map(|(_, value)| value.clone());
+    set.or_else(|| std::env::var_os(LD_LIBRARY_PATH)).filter(|list| !list.is_empty())
+}
+
+fn has_library(directory: &Path) -> bool {
+    directory.join(LIBRARY).exists()
+}
+
+/// The first PMIx library to which the user's own `LD_LIBRARY_PATH` leads.
+pub(super) fn chosen_library(variables: &[(OsString, OsString)]) -> Option<PathBuf> {
+    let list = given_path(variables)?;
+    let found = std::env::split_paths(&list).find(|directory| has_library(directory))?;
+    Some(found.join(LIBRARY))
 }
 
 /// The program's file, searched in `PATH` unless its name contains a directory. A relative one is below the ranks' directory.
@@ -124,12 +141,18 @@ fn find_program(program: &OsStr, wdir: Option<&Path>) -> Result<PathBuf, String>
     }
     if program.as_encoded_bytes().contains(&b'/') {
         let path = wdir.map_or_else(|| PathBuf::from(program), |directory| directory.join(program));
-        let meta = path.metadata().map_err(|error| format!("{shown}: {error}"))?;
+        let below = |error| match std::path::absolute(&path) {
+            Ok(path) if program.as_encoded_bytes()[0] != b'/' => {
+                format!("the program {shown}, which is {}: {error}", path.display())
+            }
+            _ => format!("the program {shown}: {error}"),
+        };
+        let meta = path.metadata().map_err(below)?;
         if meta.is_dir() {
-            return Err(format!("{shown} is a directory"));
+            return Err(format!("the program {shown} is a directory; name a file in it"));
         }
         if meta.permissions().mode() & 0o111 == 0 {
-            return Err(format!("{shown} is not executable (chmod +x it?)"));
+            return Err(format!("the program {shown} is not executable (chmod +x it?)"));
         }
         return Ok(path);
     }
@@ -142,7 +165,7 @@ fn find_program(program: &OsStr, wdir: Option<&Path>) -> Result<PathBuf, String>
         let hint = match beside {
             _ if Path::new(program).exists() => format!(" (it is in this directory: ./{shown}?)"),
             Some(beside) => format!(" (it is beside pmixrun: {}?)", beside.display()),
-            None => String::new(),
+            None => "; check the name, or give the program's path".to_owned(),
         };
         format!("{shown}: no such program in PATH{hint}")
     })

@@ -1,14 +1,18 @@
 //! The report of `pmixrun --report`.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Write};
+use std::path::Path;
 use std::time::Duration;
 
 use pmix_server::Stats;
 use serde_json::json;
 
-use super::args::{Args, Report};
+use super::args::{Args, Library, Report};
+use super::ranks;
+use crate::mapped;
+use crate::prrte::Kind;
 use crate::usage::is_written;
 
 /// The result of a job.
@@ -22,10 +26,47 @@ pub(super) struct Ended {
     pub runtime: Duration,
     /// The time from the first fork to the last one.
     pub forked: Duration,
-    /// The PMIx libraries that ranks had mapped when they connected, with the number of ranks.
-    pub libraries: BTreeMap<String, u32>,
+    /// The PMIx libraries that ranks had mapped when they connected.
+    pub libraries: BTreeMap<Vec<String>, Mapped>,
     /// The number of ranks that have connected by PMI-1.
     pub pmi_ranks: u32,
+}
+
+/// What ranks had mapped of PMIx.
+#[derive(Debug, Default)]
+pub(super) struct Mapped {
+    /// The number of these ranks.
+    pub ranks: u32,
+    /// The files, which are read when the job has ended: to look at them while ranks start would change the times of the report.
+    files: Vec<Option<File>>,
+}
+
+impl Mapped {
+    /// Keeps the files of a process open, which may be gone when they are read.
+    pub fn open(pid: i32, paths: &[String]) -> Mapped {
+        Mapped { ranks: 0, files: paths.iter().map(|path| mapped::open(pid, Path::new(path))).collect() }
+    }
+}
+
+/// The PMIx libraries of the ranks: by path what each is and how many ranks have it.
+type Libraries = BTreeMap<String, (Option<Kind>, u32)>;
+
+fn libraries(ended: &Ended) -> Libraries {
+    let mut libraries = Libraries::new();
+    for (paths, mapped) in &ended.libraries {
+        let kinds = mapped.files.iter().map(|file| mapped::kind_of(file.as_ref()?));
+        let files: Vec<(&String, Option<Kind>)> = paths.iter().zip(kinds).collect();
+        // The library of lib/prrte brings the two others along.
+        let chosen = files.iter().find(|(_, kind)| *kind == Some(Kind::Both)).or(files.first());
+        if let Some((path, kind)) = chosen {
+            libraries.entry((*path).clone()).or_insert((*kind, 0)).1 += mapped.ranks;
+        }
+    }
+    libraries
+}
+
+fn is_ours(kind: Option<Kind>) -> bool {
+    matches!(kind, Some(Kind::Ours | Kind::Both))
 }
 
 /// Prints or writes the report. Returns whether that succeeded.
@@ -52,6 +93,7 @@ fn ms(time: Duration) -> f64 {
 }
 
 fn as_json(args: &Args, stats: &Stats, ended: &Ended) -> String {
+    let libraries = libraries(ended);
     let report = json!({
         "ranks": args.ranks(),
         "spawned": ended.spawned,
@@ -68,7 +110,8 @@ fn as_json(args: &Args, stats: &Stats, ended: &Ended) -> String {
         "segments": stats.segments,
         "job_segment_bytes": stats.job_segment_bytes,
         "modex_segment_bytes": stats.modex_segment_bytes,
-        "libraries": ended.libraries,
+        "libraries": libraries.iter().map(|(path, (_, ranks))| (path, ranks)).collect::<BTreeMap<_, _>>(),
+        "own_library_ranks": libraries.values().filter(|(kind, _)| is_ours(*kind)).map(|(_, ranks)| ranks).sum::<u32>(),
     });
     format!("{report}\n")
 }
@@ -101,8 +144,26 @@ fn as_text(args: &Args, stats: &Stats, ended: &Ended) -> String {
     if ended.pmi_ranks > 0 {
         lines.push(format!("  clients by PMI-1      {}", ended.pmi_ranks));
     }
-    for (library, ranks) in &ended.libraries {
-        lines.push(format!("  PMIx library          {library} ({ranks} ranks)"));
+    let libraries = libraries(ended);
+    for (path, (kind, ranks)) in &libraries {
+        let what = match kind {
+            Some(Kind::Ours) => ": this library",
+            Some(Kind::Both) => ": this library and the stock one, by lib/prrte",
+            Some(Kind::Stock) => ": a stock library",
+            None => "",
+        };
+        lines.push(format!("  PMIx library          {path} ({ranks} ranks){what}"));
+    }
+    let own = libraries.iter().find(|(_, (kind, _))| is_ours(*kind));
+    if let Some((path, _)) = own.filter(|_| args.library == Library::System) {
+        let path = Path::new(path).canonicalize().ok();
+        let mut chosen = args.apps.iter().filter_map(|app| ranks::chosen_library(&app.variables)?.canonicalize().ok());
+        let why = if chosen.any(|chosen| Some(chosen) == path) {
+            "LD_LIBRARY_PATH leads to it: unset it for the stock library"
+        } else {
+            "the program's run path or the loader's configuration leads to it: pmix-dstore-switch status"
+        };
+        lines.push(format!("  --lib system          the loader has chosen this library; {why}"));
     }
     lines.push(String::new());
     lines.join("\n")

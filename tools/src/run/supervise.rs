@@ -32,7 +32,7 @@ use super::host::{Event, Events, Jobs};
 use super::job::{Job, Plan, Session};
 use super::output::{Lines, Sink, Stream};
 use super::pmi::Pmi;
-use super::report::Ended;
+use super::report::{Ended, Mapped};
 use super::table;
 use super::watchdog::{News, Watchdog};
 use tools::Signalling;
@@ -177,7 +177,7 @@ struct Supervisor<'a> {
     timeout_at: Option<Instant>,
     /// Deadline for forwarding output after a signal or the time limit has ended the job.
     write_until: Option<Instant>,
-    libraries: BTreeMap<String, u32>,
+    libraries: BTreeMap<Vec<String>, Mapped>,
     /// Texts of `PMIx_Log` that wait because too much output is queued.
     held: Vec<Held>,
     /// Signals to ranks that the watchdog has not confirmed yet. The first is under way, the others wait for it.
@@ -522,10 +522,11 @@ impl Supervisor<'_> {
             Event::Connected(rank) => {
                 let Some(state) = self.ranks.get_mut(rank as usize) else { return };
                 (state.connected, state.finalized) = (true, false);
+                let pid = state.pid.as_raw();
                 if self.args.report.is_some()
-                    && let Some(library) = pmix_library(state.pid)
+                    && let Some(paths) = pmix_libraries(pid)
                 {
-                    *self.libraries.entry(library).or_default() += 1;
+                    self.libraries.entry(paths).or_insert_with_key(|paths| Mapped::open(pid, paths)).ranks += 1;
                 }
             }
             Event::Finalized(rank) => {
@@ -727,10 +728,15 @@ impl Supervisor<'_> {
     }
 }
 
-/// The PMIx library that a process has mapped.
-fn pmix_library(pid: Pid) -> Option<String> {
+/// The most PMIx libraries of a process that are looked at: with that of `lib/prrte` it has three.
+const LIBRARIES_MAX: usize = 8;
+
+/// The PMIx libraries that a process has mapped, if there are any.
+fn pmix_libraries(pid: i32) -> Option<Vec<String>> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
-    let path =
-        maps.lines().find_map(|line| Some(&line[line.find('/')?..]).filter(|path| path.contains("/libpmix.so")))?;
-    Some(path.to_owned())
+    let files = maps.lines().filter_map(|line| Some(&line[line.find('/')?..]));
+    let mut paths: Vec<String> = files.filter(|path| path.contains("/libpmix.so")).map(str::to_owned).collect();
+    paths.dedup();
+    paths.truncate(LIBRARIES_MAX);
+    (!paths.is_empty()).then_some(paths)
 }

@@ -48,7 +48,7 @@ pub fn inspect_segment(bytes: &[u8], options: &InspectOptions) -> Report {
     let mut report = Report::map();
     report.add("length", bytes.len() as u64);
     let Some(header) = RawHeader::read(bytes) else {
-        report.add("problem", "too short for a header");
+        report.add("problem", "no segment of this library: too short for a header");
         return report;
     };
     let mut problems: Vec<String> = Vec::new();
