@@ -25,6 +25,7 @@
  *   serve            becomes a server, too, and makes the environment of a client; serve-tools only admits tools
  *   stay=FILE        waits until there is such a file
  *   available        the servers that PMIX_QUERY_AVAIL_SERVERS names, each with the types of what it tells
+ *   declare=FUNCTION:ATTRIBUTE declares an attribute of the tool's own; support=KEY:FUNCTION asks for the attributes of functions
  *   again            begins and ends once more within
  */
 #include "common.h"
@@ -411,6 +412,39 @@ static void about(const char *nspace, char *key)
     free_infos(&infos);
 }
 
+static void declare(char *text)
+{
+    char *attribute = strchr(text, ':'), *names[] = { attribute + 1, NULL };
+    *attribute = '\0';
+    say("declare %s: %d", text, PMIx_Register_attributes(text, names));
+}
+
+/* Prints the names of the functions and attributes that the answer has. */
+static void ask_support(char *text)
+{
+    char *names = strchr(text, ':'), *keys[] = { PMIX_QUERY_ATTRIBUTE_SUPPORT, NULL }, line[4096] = "";
+    infos_t infos = { 0 };
+    *names = '\0';
+    add(&infos, text, value_string(names + 1));
+    pmix_query_t asked = { .keys = keys, .qualifiers = infos.items, .nqual = infos.count };
+    pmix_info_t *results = NULL;
+    size_t count = 0, len = 0;
+    pmix_status_t status = PMIx_Query_info(&asked, 1, &results, &count);
+    for (size_t i = 0; i < count; i++) {
+        const pmix_data_array_t *functions = results[i].value.data.darray;
+        for (size_t j = 0; results[i].value.type == PMIX_DATA_ARRAY && j < functions->size; j++) {
+            const pmix_info_t *function = (const pmix_info_t *) functions->array + j;
+            len += snprintf(line + len, sizeof(line) - len, " %s", function->key);
+            const pmix_data_array_t *attributes = function->value.data.darray;
+            for (size_t k = 0; function->value.type == PMIX_DATA_ARRAY && k < attributes->size; k++) {
+                len += snprintf(line + len, sizeof(line) - len, " %s", ((pmix_regattr_t *) attributes->array)[k].name);
+            }
+        }
+    }
+    say("support: %d%s", status, line);
+    free_infos(&infos);
+}
+
 /* Waits for a state that a rank reaches by itself. */
 static void see(const char *text)
 {
@@ -625,6 +659,10 @@ int main(int argc, char **argv)
             for (int i = 0; i < 3000 && access(value, F_OK) != 0; i++) {
                 usleep(10000);
             }
+        } else if (strncmp(word, "declare=", 8) == 0) {
+            declare(value);
+        } else if (strncmp(word, "support=", 8) == 0) {
+            ask_support(value);
         } else if (strcmp(word, "again") == 0) {
             pmix_status_t begun = PMIx_tool_init(NULL, NULL, 0);
             say("again: %d, %d", begun, PMIx_tool_finalize());
