@@ -234,6 +234,9 @@ mod tests {
         assert_eq!(ask(&[query(&SUPPORT, std::slice::from_ref(&of_client))]), both);
 
         // Other functions and other levels are the server's alone.
+        let of_get = Info::new(keys::CLIENT_ATTRIBUTES, Value::string("PMIx_Get"));
+        served(vec![support(vec![get.clone()])]);
+        assert_eq!(ask(&[query(&SUPPORT, &[of_get])]), answer(vec![support(vec![get.clone()])]));
         let host = Info::new(keys::HOST_ATTRIBUTES, Value::string("all"));
         served(vec![support(vec![get.clone()])]);
         assert_eq!(ask(&[query(&SUPPORT, &[host])]), answer(vec![support(vec![get.clone()])]));
