@@ -12,6 +12,8 @@
  *   await=CODE       waits for an event of this code; its handler is registered before all other actions
  *   on=CODE          registers a handler now; heard=CODE waits for its event
  *   pull=NSPACE:RANK receives its output and errors, and prints them; show=NSPACE:RANK:KEY lets the library write them
+ *   buffer=NSPACE:RANK:SIZE:TIME:CACHE:KEY pulls as pull does, with these directives as required ones; 0 is none; cease ends it without a
+ *                    callback
  *   say=NSPACE:RANK:TEXT lets the host deliver a line as its output
  *   input=NSPACE:RANK:TEXT sends it a line; stdin=NSPACE:RANK forwards the tool's own input until keep: then the tool reads it
  *   take=COUNT       waits until at least COUNT bytes have been received; stop ends the last pull, stop=ID another one
@@ -239,6 +241,33 @@ static void pull(char *text, const char *key)
     pmix_status_t status = PMIx_IOF_pull(&proc, 1, infos.items, infos.count, channels, key != NULL ? NULL : take_output, NULL, NULL);
     last_pull = status;
     say("pull: %d", status);
+    free_infos(&infos);
+}
+
+static void add_required(infos_t *infos, const char *key, pmix_value_t value)
+{
+    add(infos, key, value);
+    PMIX_INFO_REQUIRED(&infos->items[infos->count - 1]);
+}
+
+static void pull_buffered(char *text)
+{
+    static const char *const keys[] = { PMIX_IOF_BUFFERING_SIZE, PMIX_IOF_BUFFERING_TIME, PMIX_IOF_CACHE_SIZE };
+    infos_t infos = { 0 };
+    char *rest = cut(text);
+    for (size_t i = 0; i < 3; i++) {
+        uint32_t number = strtoul(rest, &rest, 10);
+        rest++;
+        if (number > 0) {
+            add_required(&infos, keys[i], value_uint32(number));
+        }
+    }
+    if (*rest != '\0') {
+        add_required(&infos, rest, value_bool(true));
+    }
+    pmix_proc_t proc = named(text);
+    last_pull = PMIx_IOF_pull(&proc, 1, infos.items, infos.count, PMIX_FWD_STDOUT_CHANNEL, take_output, NULL, NULL);
+    say("pull: %d", last_pull);
     free_infos(&infos);
 }
 
@@ -611,6 +640,10 @@ int main(int argc, char **argv)
             say("register: %d", PMIx_Register_event_handler(&code, 1, NULL, 0, handler, NULL, NULL) >= 0);
         } else if (strncmp(word, "pull=", 5) == 0) {
             pull(value, NULL);
+        } else if (strncmp(word, "buffer=", 7) == 0) {
+            pull_buffered(value);
+        } else if (strcmp(word, "cease") == 0) {
+            say("cease: %d", PMIx_IOF_deregister(last_pull, NULL, 0, NULL, NULL));
         } else if (strncmp(word, "show=", 5) == 0) {
             const char *key = cut(value);
             pull(value, key);

@@ -225,7 +225,9 @@ const CLIENT: Functions = functions! {
     PMIx_Group_invite: [TIMEOUT, GROUP_OPTIONAL, GROUP_ASSIGN_CONTEXT_ID],
     PMIx_Group_join: [TIMEOUT],
     PMIx_Group_leave: [TIMEOUT],
-    PMIx_IOF_pull: [] + WRITING,
+    PMIx_IOF_pull: [
+        IOF_CACHE_SIZE, IOF_DROP_OLDEST, IOF_DROP_NEWEST, IOF_BUFFERING_SIZE, IOF_BUFFERING_TIME
+    ] + WRITING,
     PMIx_IOF_deregister: [],
     PMIx_IOF_push: [IOF_PUSH_STDIN, IOF_COMPLETE],
     PMIx_Load_topology: [],
@@ -561,6 +563,7 @@ mod tests {
             &["PMIx_Fence", "PMIx_Group_construct"],
             &["GROUP_CONTEXT_ID", "LOCAL_COLLECTIVE_STATUS", "SORTED_PROC_ARRAY"],
         ),
+        ("server/src/engine/buffering.rs", &["PMIx_IOF_pull"], &[]),
         (
             "server/src/engine/output.rs",
             &["PMIx_Spawn"],
