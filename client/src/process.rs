@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
-use pmix_dstore::model::{Info, Proc, Result, Status};
+use pmix_dstore::model::{Info, Proc, Result, Status, keys};
 
 use crate::get_options::timeout_of;
 use crate::hazard::{Guard, HazardCell};
+use crate::link::progress_externally;
 use crate::pin;
 pub use crate::pin::PinToken;
 use crate::{Client, Environment, hazard, recorder, tool};
@@ -136,10 +137,17 @@ fn init_by(infos: &[Info], connect: impl FnOnce() -> Result<Client>) -> Result<P
         state.is_changing = true;
         drop(state);
         prepare();
+        let is_external = Info::is_set(infos, keys::EXTERNAL_PROGRESS);
+        if is_external {
+            progress_externally(true);
+        }
         let client = connect();
         state = STATE.lock();
         state.is_changing = false;
         CHANGED.notify_all();
+        if is_external && client.is_err() {
+            progress_externally(false);
+        }
         let client = client?;
         let me = client.me().clone();
         client.declare_model(infos);
@@ -189,6 +197,7 @@ pub fn finalize(infos: &[Info]) -> Result<()> {
     drop(state);
     let result = client.finalize(infos);
     recorder::stop();
+    progress_externally(false);
     drop(SERVERS.lock().take());
     let gone = CURRENT.take();
     let mut state = STATE.lock();

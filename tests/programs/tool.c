@@ -2,7 +2,7 @@
  *
  *   tool [--pid N] [--uri URI] [--file FILE] [--nspace NAME] [--system] [--first] [--name NSPACE:RANK] [--alone]
  *        [--optional] [--retry N] [--tries N] [--launcher] [--tcp URI] [--called NSPACE] [--scheduler] [--systmp DIRECTORY] [--tmp DIRECTORY]
- *        [--timeout SECONDS] [--support] WORD...
+ *        [--timeout SECONDS] [--support] [--external] WORD...
  *
  *   servers          the servers that it is connected to, the one in use first
  *   attach=URI       connects to one more server; primary=URI also uses it
@@ -28,6 +28,7 @@
  *   stay=FILE        waits until there is such a file
  *   available        the servers that PMIX_QUERY_AVAIL_SERVERS names, each with the types of what it tells
  *   declare=FUNCTION:ATTRIBUTE declares an attribute of the tool's own; support=KEY:FUNCTION asks for the attributes of functions
+ *   threads          how many threads the tool has
  *   again            begins and ends once more within
  */
 #include "common.h"
@@ -35,6 +36,7 @@
 #include <pmix_server.h>
 #include <pmix_tool.h>
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <time.h>
@@ -70,6 +72,7 @@ static void take_output(size_t id, pmix_iof_channel_t channel, pmix_proc_t *sour
 static void await_output(int count)
 {
     for (int i = 0; i < 3000 && __atomic_load_n(&taken, __ATOMIC_ACQUIRE) < count; i++) {
+        PMIx_Progress();
         usleep(10000);
     }
     say("taken: %d", __atomic_load_n(&taken, __ATOMIC_ACQUIRE));
@@ -129,6 +132,7 @@ static void read_wanted(int argc, char **argv, int *at)
                               : strcmp(name, "alone") == 0    ? PMIX_TOOL_DO_NOT_CONNECT
                               : strcmp(name, "optional") == 0 ? PMIX_TOOL_CONNECT_OPTIONAL
                               : strcmp(name, "support") == 0  ? PMIX_SERVER_TOOL_SUPPORT
+                              : strcmp(name, "external") == 0 ? PMIX_EXTERNAL_PROGRESS
                               : strcmp(name, "scheduler") == 0 ? "pmix.cnct.sched" /* in no header of 4.2.2 */
                                                               : PMIX_LAUNCHER;
             add(&wanted, key, value_bool(true));
@@ -441,6 +445,17 @@ static void about(const char *nspace, char *key)
     free_infos(&infos);
 }
 
+static void say_threads(void)
+{
+    int count = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    for (struct dirent *entry; tasks != NULL && (entry = readdir(tasks)) != NULL;) {
+        count += entry->d_name[0] != '.';
+    }
+    closedir(tasks);
+    say("threads: %d", count);
+}
+
 static void declare(char *text)
 {
     char *attribute = strchr(text, ':'), *names[] = { attribute + 1, NULL };
@@ -696,6 +711,8 @@ int main(int argc, char **argv)
             declare(value);
         } else if (strncmp(word, "support=", 8) == 0) {
             ask_support(value);
+        } else if (strcmp(word, "threads") == 0) {
+            say_threads();
         } else if (strcmp(word, "again") == 0) {
             pmix_status_t begun = PMIx_tool_init(NULL, NULL, 0);
             say("again: %d, %d", begun, PMIx_tool_finalize());

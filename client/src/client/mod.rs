@@ -461,6 +461,12 @@ impl Client {
         self.inner.link.defer(Box::new(|| task(())));
     }
 
+    /// Receives what has arrived, without waiting, and runs the callbacks that are due, if the process was initialised with
+    /// `PMIX_EXTERNAL_PROGRESS`; otherwise the library's own thread does.
+    pub fn progress(&self) {
+        self.inner.link.progress();
+    }
+
     /// The name of this process's node.
     pub fn hostname(&self) -> String {
         String::from_utf8_lossy(self.inner.local.hostname()).into_owned()

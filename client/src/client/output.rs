@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, ThreadId};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam::channel::bounded;
 use parking_lot::Mutex;
@@ -16,6 +16,7 @@ use pmix_dstore::model::{Info, Nspace, Proc, Result, Status, Value, keys};
 
 use super::{Client, ClientKind, Inner, ops};
 use crate::Event;
+use crate::link::{progresses_itself, receive};
 use crate::operation::{Operation, outcome};
 use crate::output::format::{self, Details};
 use crate::output::{Format, IoDelivery, OutputHandler, STDIN, Writer};
@@ -200,8 +201,8 @@ impl Client {
                 // Nobody may be waiting.
                 let _ = delivered.send(());
             }));
-            if inner.outputs.callback_thread.get() != Some(&thread::current().id()) {
-                let _ = wait.recv_timeout(FLUSH_WAIT);
+            if progresses_itself() || inner.outputs.callback_thread.get() != Some(&thread::current().id()) {
+                let _ = receive(&*inner.link, &wait, Some(Instant::now() + FLUSH_WAIT));
             }
             answered
         })
