@@ -8,6 +8,7 @@ use pmix_dstore::model::{Info, Proc, Rank, Result, Status, Value, keys};
 
 use crate::client::{Client, ClientKind};
 use crate::events::range;
+use crate::link::receive;
 use crate::{Event, EventDone, HandlerId};
 
 /// Name of the breakpoint, sent to the host with `PMIX_READY_FOR_DEBUG`.
@@ -61,15 +62,10 @@ impl Client {
         if notify_ready {
             self.notify_host(self.me().clone());
         }
-        let release = match deadline {
-            None => receiver.recv().map_err(|_| Status::ERR_LOST_CONNECTION),
-            Some(deadline) => {
-                receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())).map_err(|error| match error {
-                    RecvTimeoutError::Timeout => Status::ERR_TIMEOUT,
-                    RecvTimeoutError::Disconnected => Status::ERR_LOST_CONNECTION,
-                })
-            }
-        };
+        let release = receive(&*self.inner.link, &receiver, deadline).map_err(|error| match error {
+            RecvTimeoutError::Timeout => Status::ERR_TIMEOUT,
+            RecvTimeoutError::Disconnected => Status::ERR_LOST_CONNECTION,
+        });
         self.deregister_event_handler(handler).wait()?;
         release?
     }

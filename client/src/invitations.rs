@@ -9,7 +9,7 @@
 
 use std::ffi::{CStr, CString};
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam::channel::{Receiver, RecvTimeoutError, bounded};
 use nix::sys::signal::SigSet;
@@ -22,10 +22,10 @@ use crate::client::ops::InfoReply;
 use crate::client::{Client, Inner};
 use crate::events::{self, Event, range};
 use crate::get_options::timeout_of;
-use crate::link::after_call;
+use crate::link::{after_call, receive};
 use crate::operation::Done;
 use crate::overlay::Origin;
-use crate::{Call, HandlerId, Operation};
+use crate::{Call, HandlerId, Link, Operation};
 
 /// Status codes which report that a process has ended, so that no answer from it will arrive.
 const ENDED: [Status; 5] = [
@@ -61,7 +61,7 @@ impl Client {
     pub fn group_invite_wait(&self, group: CString, procs: Vec<Proc>, infos: &[Info]) -> Result<InfoReply> {
         let (then, receiver) = result_channel();
         let invitation = Arc::downgrade(&self.invite(group, procs, infos, then)?);
-        wait_for(&receiver, timeout_of(infos), &invitation)
+        wait_for(&*self.inner.link, &receiver, timeout_of(infos), &invitation)
     }
 
     /// Accepts or declines an invitation. A process that accepts a leader's invitation gets its result when the leader
@@ -112,7 +112,7 @@ impl Client {
         }
         let (then, receiver) = result_channel();
         let joining = Arc::downgrade(&self.join(group, leader, then)?);
-        wait_for(&receiver, timeout_of(infos), &joining)
+        wait_for(&*self.inner.link, &receiver, timeout_of(infos), &joining)
     }
 
     fn answer_invitation(&self, group: &CString, leader: Option<Proc>, accepts: bool) -> Operation<()> {
@@ -554,17 +554,18 @@ fn expire(observer: &Weak<impl EventObserver>) {
 
 /// Waits for the result, and after the timeout ends the wait for missing answers.
 fn wait_for(
+    link: &dyn Link,
     receiver: &Receiver<Result<InfoReply>>,
     timeout: Option<Duration>,
     observer: &Weak<impl EventObserver>,
 ) -> Result<InfoReply> {
     if let Some(timeout) = timeout {
-        match receiver.recv_timeout(timeout) {
+        match receive(link, receiver, Instant::now().checked_add(timeout)) {
             Ok(answer) => return answer,
             Err(_) => expire(observer),
         }
     }
-    receiver.recv().unwrap_or(Err(Status::ERR_LOST_CONNECTION))
+    receive(link, receiver, None).unwrap_or(Err(Status::ERR_LOST_CONNECTION))
 }
 
 #[cfg(test)]

@@ -1,8 +1,11 @@
 //! How requests reach the server.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use crossbeam::channel::{Receiver, RecvTimeoutError, TryRecvError};
 use pmix_dstore::codec::Dialect;
 use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::job::JobData;
@@ -16,6 +19,19 @@ pub type ReplyFn = Box<dyn FnOnce(Result<Vec<u8>>) + Send>;
 
 /// Work for the callback thread.
 pub type Task = Box<dyn FnOnce() + Send>;
+
+/// Whether the program progresses the library itself; read when a connection is made.
+static PROGRESSES_ITSELF: AtomicBool = AtomicBool::new(false);
+
+/// Says whether the program progresses the connections that are made from now on.
+pub(crate) fn progress_externally(is_external: bool) {
+    PROGRESSES_ITSELF.store(is_external, Ordering::Relaxed);
+}
+
+/// Whether the program progresses the library itself.
+pub(crate) fn progresses_itself() -> bool {
+    PROGRESSES_ITSELF.load(Ordering::Relaxed)
+}
 
 /// The way to the server: a socket, or the engine of the same process.
 ///
@@ -61,6 +77,10 @@ pub trait Link: Send + Sync {
     /// Runs `task` on the callback thread, after the tasks that are already queued and never inside this call. Once the link is closed, a
     /// thread of its own runs it, in no order with others: a call that another thread's finalize has overtaken still owes its callback.
     fn defer(&self, task: Task);
+
+    /// Receives what has arrived, and runs the callbacks that are due, if the program progresses the library itself
+    /// (`PMIX_EXTERNAL_PROGRESS`).
+    fn progress(&self) {}
 
     /// Runs the callback `task` once the call that requested it is over. Called on the callback thread, or where a host answers its own
     /// spawn.
@@ -124,6 +144,33 @@ pub trait FirstCommit {
 
     /// The server's refusal, a reply's payload, if it has come; once. The refusal comes before the reply to each later request.
     fn take_refusal(&self) -> Option<Result<Vec<u8>>>;
+}
+
+/// How long a thread that waits for a callback sleeps between two looks, where it runs callbacks itself.
+const LOOK_EACH: Duration = Duration::from_millis(1);
+
+/// Receives what a callback sends, until a deadline. Where the program progresses the library itself, this thread runs the callbacks
+/// meanwhile: nobody else may do so before this call returns.
+pub(crate) fn receive<T>(
+    link: &dyn Link,
+    receiver: &Receiver<T>,
+    deadline: Option<Instant>,
+) -> std::result::Result<T, RecvTimeoutError> {
+    while progresses_itself() {
+        link.progress();
+        match receiver.try_recv() {
+            Ok(received) => return Ok(received),
+            Err(TryRecvError::Disconnected) => return Err(RecvTimeoutError::Disconnected),
+            Err(TryRecvError::Empty) if deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
+                return Err(RecvTimeoutError::Timeout);
+            }
+            Err(TryRecvError::Empty) => thread::sleep(LOOK_EACH),
+        }
+    }
+    match deadline {
+        None => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        Some(deadline) => receiver.recv_deadline(deadline),
+    }
 }
 
 /// Wraps a callback so that it runs only after the current call is over.

@@ -7,7 +7,7 @@ use crossbeam::channel::{Receiver, unbounded};
 use pmix_dstore::model::{Result, Status};
 
 use crate::events::is_in_handler;
-use crate::link::after_call;
+use crate::link::{after_call, receive};
 use crate::{Call, Link};
 
 /// Takes the result of an [`Operation`]. Called once, on the callback thread; a server's own spawn calls it where its host answers.
@@ -110,7 +110,7 @@ impl<T: Send + 'static> Operation<T> {
             let answers = ask_all(self.further);
             let until = Instant::now() + FURTHER_TIME;
             // A handler cannot wait: its thread may be the one that receives the answer.
-            while !is_in_handler() && answers.recv_deadline(until).is_ok() {}
+            while !is_in_handler() && receive(&*self.link, &answers, Some(until)).is_ok() {}
         }
         result
     }

@@ -6,10 +6,11 @@ use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 use pmix_dstore::fallible_alloc;
-use pmix_dstore::model::{Info, Proc, Result, Status};
+use pmix_dstore::model::{Info, Proc, Result, Status, keys};
 
 use crate::get_options::timeout_of;
 use crate::hazard::{Guard, HazardCell};
+use crate::link::progress_externally;
 use crate::pin;
 pub use crate::pin::PinToken;
 use crate::{Client, Environment, hazard, recorder, tool};
@@ -152,14 +153,21 @@ fn init_by(infos: &[Info], connect: impl FnOnce() -> Result<Client>) -> Result<P
     if state.count == 0 {
         state.is_changing = true;
         drop(state);
+        let is_external = Info::is_set(infos, keys::EXTERNAL_PROGRESS);
         // The reserve comes before all that allocates: without it a failed allocation would end the process.
         let client = fallible_alloc::reserve_emergency().and_then(|()| {
             prepare();
+            if is_external {
+                progress_externally(true);
+            }
             connect()
         });
         state = STATE.lock();
         state.is_changing = false;
         CHANGED.notify_all();
+        if is_external && client.is_err() {
+            progress_externally(false);
+        }
         let client = client?;
         let me = client.me().clone();
         client.declare_model(infos);
@@ -209,6 +217,7 @@ pub fn finalize(infos: &[Info]) -> Result<()> {
     drop(state);
     let result = client.finalize(infos);
     recorder::stop();
+    progress_externally(false);
     drop(SERVERS.lock().take());
     let gone = CURRENT.take();
     let mut state = STATE.lock();

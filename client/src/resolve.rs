@@ -52,12 +52,17 @@ impl Client {
     }
 
     /// The processes of a job that run on a node. The default for the node is the caller's, for the namespace all jobs
-    /// that this process knows.
+    /// that this process or its server knows.
     ///
     /// # Errors
     /// `ERR_INVALID_NAMESPACE` for an unknown job; `ERR_DATA_VALUE_NOT_FOUND` if the node's processes are unknown. A
     /// node that is not one of the job's has no processes.
     pub fn resolve_peers(&self, node: Option<&[u8]>, nspace: Option<&Nspace>) -> Result<Vec<Proc>> {
+        if nspace.is_none_or(Nspace::is_empty)
+            && let Some(told) = self.inner.peers_of_all(node)?
+        {
+            return Ok(told);
+        }
         let mut procs = self.inner.of_jobs(nspace, |nspace| self.inner.peers_in(node, nspace))?;
         match &mut procs[..] {
             [procs] => Ok(std::mem::take(procs)),
@@ -66,20 +71,30 @@ impl Client {
     }
 
     /// The names of a job's nodes, separated by commas; `None` if it has none. Without a namespace the nodes of all
-    /// jobs that this process knows, each once.
+    /// jobs that this process or its server knows, each once.
     ///
     /// # Errors
     /// `ERR_INVALID_NAMESPACE` for an unknown job.
     pub fn resolve_nodes(&self, nspace: Option<&Nspace>) -> Result<Option<Vec<u8>>> {
+        if nspace.is_none_or(Nspace::is_empty)
+            && let Some(lists) = self.inner.nodes_of_all()
+        {
+            return Ok(united(&lists));
+        }
         let mut lists = self.inner.of_jobs(nspace, |nspace| self.inner.nodes_in(nspace))?;
         if lists.len() == 1 {
             return Ok(lists.pop().flatten().filter(|list| !list.is_empty()));
         }
-        let mut known = HashSet::new();
-        let names = lists.iter().flatten().flat_map(|list| list.split(|byte| *byte == b','));
-        let names: Vec<&[u8]> = names.filter(|name| !name.is_empty() && known.insert(*name)).collect();
-        Ok((!names.is_empty()).then(|| names.join(&b',')))
+        Ok(united(&lists.into_iter().flatten().collect::<Vec<_>>()))
     }
+}
+
+/// The names of several lists, each once; `None` if there are none.
+fn united(lists: &[Vec<u8>]) -> Option<Vec<u8>> {
+    let mut known = HashSet::new();
+    let names = lists.iter().flat_map(|list| list.split(|byte| *byte == b','));
+    let names: Vec<&[u8]> = names.filter(|name| !name.is_empty() && known.insert(*name)).collect();
+    (!names.is_empty()).then(|| names.join(&b','))
 }
 
 impl Inner {
@@ -89,24 +104,94 @@ impl Inner {
             return Ok(vec![resolve(nspace)?]);
         }
         let own = resolve(&self.me.nspace);
-        let mut others = self.local.reply_cache.jobs();
-        others.extend(self.link.jobs().iter().map(|job| job.nspace.clone()));
-        others.retain(|nspace| *nspace != self.me.nspace);
-        others.sort();
-        others.dedup();
-        let others: Vec<T> = others.iter().filter_map(|nspace| resolve(nspace).ok()).collect();
+        let others: Vec<T> = self.other_jobs_known().iter().filter_map(|nspace| resolve(nspace).ok()).collect();
         match own {
             Err(status) if others.is_empty() => Err(status),
             own => Ok(own.into_iter().chain(others).collect()),
         }
     }
 
-    fn peers_in(&self, node: Option<&[u8]>, nspace: &Nspace) -> Result<Vec<Proc>> {
-        self.map_to_resolve(nspace);
+    /// The jobs that this process knows, without its own.
+    fn other_jobs_known(&self) -> Vec<Nspace> {
+        let mut others = self.local.reply_cache.jobs();
+        others.extend(self.link.jobs().iter().map(|job| job.nspace.clone()));
+        others.retain(|nspace| *nspace != self.me.nspace);
+        others.sort();
+        others.dedup();
+        others
+    }
+
+    /// The own job and the others that this process knows.
+    fn jobs_known(&self) -> impl Iterator<Item = Nspace> {
+        std::iter::once(self.me.nspace.clone()).chain(self.other_jobs_known())
+    }
+
+    /// The processes of all jobs on a node, if the server resolves them: those that this process knows itself, its own job first, and
+    /// then the server's. `None` if the server does not answer, or cannot resolve all jobs.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` for a node's name with a NUL; the status of the own job if there are no processes.
+    fn peers_of_all(&self, node: Option<&[u8]>) -> Result<Option<Vec<Proc>>> {
+        if !self.asks_of_all(RESOLVES_PEERS) {
+            return Ok(None);
+        }
+        let name = node.map(CString::new).transpose().map_err(|_| Status::ERR_BAD_PARAM)?;
+        let told = self.await_reply(&Request::ResolvePeers { node: name, nspace: None });
+        let Some(told) = told.ok().filter(|reply: &PeersReply| reply.status.is_success()) else { return Ok(None) };
+        let mut procs = Vec::new();
+        let mut resolved = HashSet::new();
+        let mut own = Ok(());
+        for nspace in self.jobs_known() {
+            match self.peers_known(node, &nspace) {
+                Some(Some(Ok(ranks))) => {
+                    procs.extend(ranks.iter().map(|rank| Proc::new(nspace.clone(), rank)));
+                    resolved.insert(nspace);
+                }
+                Some(Some(Err(status))) if nspace == self.me.nspace => own = Err(status),
+                _ => {}
+            }
+        }
+        procs.extend(told.procs.unwrap_or_default().into_iter().filter(|proc| !resolved.contains(&proc.nspace)));
+        if procs.is_empty() {
+            own?;
+        }
+        Ok(Some(procs))
+    }
+
+    /// The lists of the nodes of all jobs: this process's, and then the server's. `None` as for the processes.
+    fn nodes_of_all(&self) -> Option<Vec<Vec<u8>>> {
+        if !self.asks_of_all(RESOLVES_NODES) {
+            return None;
+        }
+        let told = self.await_reply(&Request::ResolveNodes { nspace: None });
+        let told = told.ok().filter(|reply: &NodesReply| reply.status.is_success())?;
+        let known = self.jobs_known().filter_map(|nspace| self.nodes_known(&nspace).flatten());
+        Some(known.chain(told.nodes.map(CString::into_bytes)).collect())
+    }
+
+    /// Whether the server is asked for all jobs. The server in this process has told its jobs already.
+    fn asks_of_all(&self, since: Version) -> bool {
+        let is_able = || self.link.awaits_commits() || self.link.server_version() >= since;
+        self.kind() == ClientKind::Launched && self.link.has_server() && is_able()
+    }
+
+    /// The processes of a job on a node, without a message; an empty answer if the job or its nodes are unknown here.
+    fn peers_known(&self, node: Option<&[u8]>, nspace: &Nspace) -> Option<Option<Result<Ranks>>> {
         let caller = self.local.caller(self.local.is_own(nspace.as_bytes()));
         let of = |job: &JobData| peers(job, node, caller.rank, caller.hostname);
         let local = self.local.with_job(nspace, |job| peers(job, node, caller.rank, caller.hostname), of);
-        let ranks = match local.or_else(|| self.linked(nspace).map(|job| of(&job))) {
+        local.or_else(|| self.linked(nspace).map(|job| of(&job)))
+    }
+
+    /// The same for the nodes of a job.
+    fn nodes_known(&self, nspace: &Nspace) -> Option<Option<Vec<u8>>> {
+        let local = self.local.with_job(nspace, nodes, nodes);
+        local.or_else(|| self.linked(nspace).map(|job| nodes(&*job)))
+    }
+
+    fn peers_in(&self, node: Option<&[u8]>, nspace: &Nspace) -> Result<Vec<Proc>> {
+        self.map_to_resolve(nspace);
+        let ranks = match self.peers_known(node, nspace) {
             Some(Some(ranks)) => ranks?,
             // This process does not know the job's nodes.
             known => return self.unless_known(known.is_some(), || self.ask_peers(node, nspace)),
@@ -123,8 +208,7 @@ impl Inner {
 
     fn nodes_in(&self, nspace: &Nspace) -> Result<Option<Vec<u8>>> {
         self.map_to_resolve(nspace);
-        let local = self.local.with_job(nspace, nodes, nodes);
-        match local.or_else(|| self.linked(nspace).map(|job| nodes(&*job))) {
+        match self.nodes_known(nspace) {
             Some(Some(nodes)) => Ok(Some(nodes)),
             known => self.unless_known(known.is_some(), || self.ask_nodes(nspace)),
         }

@@ -13,7 +13,6 @@
  *                                  PMIx_server_register_resources, PMIx_server_deregister_resources
  *   session ID INFOS, end-session ID
  *                                  PMIx_server_register_session, PMIx_server_deregister_session
- *   attributes FUNCTION NAME ...   PMIx_Register_attributes
  *   deliver NSPACE RANK TEXT       output of a process, on its standard output: answers with the status
  *   log KEY TEXT INFOS             PMIx_Log of the host itself
  *   nodemap TEXT, procmap TEXT     the library's encoding of a map: answers with its bytes, all as %XX
@@ -29,6 +28,7 @@
  *   store NSPACE RANK INFO         PMIx_Store_internal
  *   put SCOPE INFO                 PMIx_Put
  *   query KEY,KEY INFOS            PMIx_Query_info, of one query
+ *   attributes FUNCTION NAME ...   PMIx_Register_attributes
  *   commit, fence                  PMIx_Commit, and PMIx_Fence of all with PMIX_COLLECT_DATA
  */
 #define PROGRAM "registry"
@@ -142,6 +142,18 @@ static void query(void)
     end_answer(status);
 }
 
+static void register_attributes(void)
+{
+    char *function = next_word(), **names = NULL;
+    pmix_status_t status;
+    for (char *name = next_word(); *name != '\0'; name = next_word()) {
+        PMIX_ARGV_APPEND(status, names, name);
+    }
+    status = PMIx_Register_attributes(function, names);
+    PMIX_ARGV_FREE(names);
+    end_answer(status);
+}
+
 /* Answers a question; false if it is not one. */
 static bool answer(const char *what)
 {
@@ -157,6 +169,8 @@ static bool answer(const char *what)
         put();
     } else if (strcmp(what, "query") == 0) {
         query();
+    } else if (strcmp(what, "attributes") == 0) {
+        register_attributes();
     } else if (strcmp(what, "commit") == 0) {
         end_answer(PMIx_Commit());
     } else if (strcmp(what, "fence") == 0) {
@@ -228,18 +242,6 @@ static void deregister_session(void)
         deregister(id, NULL, NULL);
     }
     end_answer(deregister == NULL ? PMIX_ERR_NOT_SUPPORTED : PMIX_SUCCESS);
-}
-
-static void register_attributes(void)
-{
-    char *function = next_word(), **names = NULL;
-    pmix_status_t status;
-    for (char *name = next_word(); *name != '\0'; name = next_word()) {
-        PMIX_ARGV_APPEND(status, names, name);
-    }
-    status = PMIx_Register_attributes(function, names);
-    PMIX_ARGV_FREE(names);
-    end_answer(status);
 }
 
 /* How long a map is depends on its form: only one of them ends with its NUL. */
@@ -376,8 +378,6 @@ int main(int argc, char **argv)
             register_session();
         } else if (strcmp(what, "end-session") == 0) {
             deregister_session();
-        } else if (strcmp(what, "attributes") == 0) {
-            register_attributes();
         } else if (strcmp(what, "deliver") == 0) {
             deliver();
         } else if (strcmp(what, "log") == 0) {

@@ -2,7 +2,7 @@
  *
  *   tool [--pid N] [--uri URI] [--file FILE] [--nspace NAME] [--system] [--first] [--name NSPACE:RANK] [--alone]
  *        [--optional] [--retry N] [--tries N] [--launcher] [--tcp URI] [--called NSPACE] [--scheduler] [--systmp DIRECTORY] [--tmp DIRECTORY]
- *        [--timeout SECONDS] [--support] WORD...
+ *        [--timeout SECONDS] [--support] [--external] WORD...
  *
  *   servers          the servers that it is connected to, the one in use first
  *   attach=URI       connects to one more server; primary=URI also uses it
@@ -12,6 +12,8 @@
  *   await=CODE       waits for an event of this code; its handler is registered before all other actions
  *   on=CODE          registers a handler now; heard=CODE waits for its event
  *   pull=NSPACE:RANK receives its output and errors, and prints them; show=NSPACE:RANK:KEY lets the library write them
+ *   buffer=NSPACE:RANK:SIZE:TIME:CACHE:KEY pulls as pull does, with these directives as required ones; 0 is none; cease ends it without a
+ *                    callback
  *   say=NSPACE:RANK:TEXT lets the host deliver a line as its output
  *   input=NSPACE:RANK:TEXT sends it a line; stdin=NSPACE:RANK forwards the tool's own input until keep: then the tool reads it
  *   take=COUNT       waits until at least COUNT bytes have been received; stop ends the last pull, stop=ID another one
@@ -25,6 +27,8 @@
  *   serve            becomes a server, too, and makes the environment of a client; serve-tools only admits tools
  *   stay=FILE        waits until there is such a file
  *   available        the servers that PMIX_QUERY_AVAIL_SERVERS names, each with the types of what it tells
+ *   declare=FUNCTION:ATTRIBUTE declares an attribute of the tool's own; support=KEY:FUNCTION asks for the attributes of functions
+ *   threads          how many threads the tool has
  *   again            begins and ends once more within
  */
 #include "common.h"
@@ -32,6 +36,7 @@
 #include <pmix_server.h>
 #include <pmix_tool.h>
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <time.h>
@@ -67,6 +72,7 @@ static void take_output(size_t id, pmix_iof_channel_t channel, pmix_proc_t *sour
 static void await_output(int count)
 {
     for (int i = 0; i < 3000 && __atomic_load_n(&taken, __ATOMIC_ACQUIRE) < count; i++) {
+        PMIx_Progress();
         usleep(10000);
     }
     say("taken: %d", __atomic_load_n(&taken, __ATOMIC_ACQUIRE));
@@ -126,6 +132,7 @@ static void read_wanted(int argc, char **argv, int *at)
                               : strcmp(name, "alone") == 0    ? PMIX_TOOL_DO_NOT_CONNECT
                               : strcmp(name, "optional") == 0 ? PMIX_TOOL_CONNECT_OPTIONAL
                               : strcmp(name, "support") == 0  ? PMIX_SERVER_TOOL_SUPPORT
+                              : strcmp(name, "external") == 0 ? PMIX_EXTERNAL_PROGRESS
                               : strcmp(name, "scheduler") == 0 ? "pmix.cnct.sched" /* in no header of 4.2.2 */
                                                               : PMIX_LAUNCHER;
             add(&wanted, key, value_bool(true));
@@ -238,6 +245,33 @@ static void pull(char *text, const char *key)
     pmix_status_t status = PMIx_IOF_pull(&proc, 1, infos.items, infos.count, channels, key != NULL ? NULL : take_output, NULL, NULL);
     last_pull = status;
     say("pull: %d", status);
+    free_infos(&infos);
+}
+
+static void add_required(infos_t *infos, const char *key, pmix_value_t value)
+{
+    add(infos, key, value);
+    PMIX_INFO_REQUIRED(&infos->items[infos->count - 1]);
+}
+
+static void pull_buffered(char *text)
+{
+    static const char *const keys[] = { PMIX_IOF_BUFFERING_SIZE, PMIX_IOF_BUFFERING_TIME, PMIX_IOF_CACHE_SIZE };
+    infos_t infos = { 0 };
+    char *rest = cut(text);
+    for (size_t i = 0; i < 3; i++) {
+        uint32_t number = strtoul(rest, &rest, 10);
+        rest++;
+        if (number > 0) {
+            add_required(&infos, keys[i], value_uint32(number));
+        }
+    }
+    if (*rest != '\0') {
+        add_required(&infos, rest, value_bool(true));
+    }
+    pmix_proc_t proc = named(text);
+    last_pull = PMIx_IOF_pull(&proc, 1, infos.items, infos.count, PMIX_FWD_STDOUT_CHANNEL, take_output, NULL, NULL);
+    say("pull: %d", last_pull);
     free_infos(&infos);
 }
 
@@ -411,6 +445,50 @@ static void about(const char *nspace, char *key)
     free_infos(&infos);
 }
 
+static void say_threads(void)
+{
+    int count = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    for (struct dirent *entry; tasks != NULL && (entry = readdir(tasks)) != NULL;) {
+        count += entry->d_name[0] != '.';
+    }
+    closedir(tasks);
+    say("threads: %d", count);
+}
+
+static void declare(char *text)
+{
+    char *attribute = strchr(text, ':'), *names[] = { attribute + 1, NULL };
+    *attribute = '\0';
+    say("declare %s: %d", text, PMIx_Register_attributes(text, names));
+}
+
+/* Prints the names of the functions and attributes that the answer has. */
+static void ask_support(char *text)
+{
+    char *names = strchr(text, ':'), *keys[] = { PMIX_QUERY_ATTRIBUTE_SUPPORT, NULL }, line[4096] = "";
+    infos_t infos = { 0 };
+    *names = '\0';
+    add(&infos, text, value_string(names + 1));
+    pmix_query_t asked = { .keys = keys, .qualifiers = infos.items, .nqual = infos.count };
+    pmix_info_t *results = NULL;
+    size_t count = 0, len = 0;
+    pmix_status_t status = PMIx_Query_info(&asked, 1, &results, &count);
+    for (size_t i = 0; i < count; i++) {
+        const pmix_data_array_t *functions = results[i].value.data.darray;
+        for (size_t j = 0; results[i].value.type == PMIX_DATA_ARRAY && j < functions->size; j++) {
+            const pmix_info_t *function = (const pmix_info_t *) functions->array + j;
+            len += snprintf(line + len, sizeof(line) - len, " %s", function->key);
+            const pmix_data_array_t *attributes = function->value.data.darray;
+            for (size_t k = 0; function->value.type == PMIX_DATA_ARRAY && k < attributes->size; k++) {
+                len += snprintf(line + len, sizeof(line) - len, " %s", ((pmix_regattr_t *) attributes->array)[k].name);
+            }
+        }
+    }
+    say("support: %d%s", status, line);
+    free_infos(&infos);
+}
+
 /* Waits for a state that a rank reaches by itself. */
 static void see(const char *text)
 {
@@ -577,6 +655,10 @@ int main(int argc, char **argv)
             say("register: %d", PMIx_Register_event_handler(&code, 1, NULL, 0, handler, NULL, NULL) >= 0);
         } else if (strncmp(word, "pull=", 5) == 0) {
             pull(value, NULL);
+        } else if (strncmp(word, "buffer=", 7) == 0) {
+            pull_buffered(value);
+        } else if (strcmp(word, "cease") == 0) {
+            say("cease: %d", PMIx_IOF_deregister(last_pull, NULL, 0, NULL, NULL));
         } else if (strncmp(word, "show=", 5) == 0) {
             const char *key = cut(value);
             pull(value, key);
@@ -625,6 +707,12 @@ int main(int argc, char **argv)
             for (int i = 0; i < 3000 && access(value, F_OK) != 0; i++) {
                 usleep(10000);
             }
+        } else if (strncmp(word, "declare=", 8) == 0) {
+            declare(value);
+        } else if (strncmp(word, "support=", 8) == 0) {
+            ask_support(value);
+        } else if (strcmp(word, "threads") == 0) {
+            say_threads();
         } else if (strcmp(word, "again") == 0) {
             pmix_status_t begun = PMIx_tool_init(NULL, NULL, 0);
             say("again: %d, %d", begun, PMIx_tool_finalize());

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use pmix_tests::{Library, Run, Traces, program};
+use pmix_tests::{Library, Run, Traces, beside_host, program};
 
 /// For each kind of call, the number of callbacks among `count` that had run before the caller saw the call return.
 fn early(library: Library, count: u32) -> BTreeMap<String, u32> {
@@ -31,6 +31,34 @@ fn threads_that_are_cancelled_in_calls_take_nothing_with_them() {
         assert_eq!((ended.count("FAIL"), ended.count(": through")), (0, 2), "{ended}");
         traces.assert_none_left(&ended);
     }
+}
+
+/// Ranks that progress the library themselves have one thread, and no callback comes outside of `PMIx_Progress`.
+#[test]
+fn ranks_that_progress_the_library_themselves_have_no_other_thread() {
+    for server in [Library::ours(), Library::Stock] {
+        let traces = Traces::begin();
+        let run = Run::new(program("host"), server).traced(&traces).args("-n 2 --timeout 100 --rank-lib");
+        let ended = run.arg(Library::ours().directory()).arg(program("progress")).succeed();
+        assert_eq!((ended.count("FAIL"), ended.count(": through")), (0, 2), "{ended}");
+        traces.assert_none_left(&ended);
+    }
+}
+
+/// A tool, too; a call that waits for callbacks runs them.
+#[test]
+fn a_tool_progresses_the_library_itself() {
+    let traces = Traces::begin();
+    let words = "--pid $PPID --external on=-3456 event=-3456 buffer=test-job:0:100:0:0: say=test-job:0:rest cease pull=test-job:0 \
+                 say=test-job:0:more take=2 threads";
+    let line =
+        format!("LD_LIBRARY_PATH={} {} {words}", Library::ours().directory().display(), program("tool").display());
+    let ended = beside_host(Library::ours(), &traces, "--tools name", &line);
+    for said in ["register: 1", "notify: 0", "cease: 0", "taken: 2", "threads: 1", "finalize: 0"] {
+        assert_eq!(ended.stdout.lines().filter(|line| *line == said).count(), 1, "{said}: {ended}");
+    }
+    let (rest, _) = ended.stdout.split_once("cease").unwrap();
+    assert!(rest.contains("took of 2 from test-job:0: rest"), "{ended}");
 }
 
 /// A host commits its own puts, a forked child ends only its copy of the server, and a namespace need not be

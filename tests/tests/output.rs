@@ -58,6 +58,41 @@ fn output_reaches_its_puller_with_earlier_output() {
     }
 }
 
+/// By size, at the end of the pull, by time, and with a cache that is too small.
+#[test]
+fn output_is_held_back_as_a_pull_says() {
+    let words = "buffer=test-job:0:12:0:0: say=test-job:0:one say=test-job:0:two say=test-job:0:six take=1 say=test-job:0:rest cease \
+                 buffer=test-job:0:1000:1:0: say=test-job:0:by say=test-job:0:time take=3 cease \
+                 buffer=test-job:0:1000:0:5:pmix.iof.old say=test-job:0:lost say=test-job:0:kept cease \
+                 buffer=test-job:0:1000:0:5:pmix.iof.new say=test-job:0:kept say=test-job:0:lost cease";
+    let ended = tool(Library::ours(), Library::ours(), words);
+    let ids: Vec<i64> = lines(&ended, "pull: ").iter().map(|line| line[6..].parse().unwrap()).collect();
+    let got = |at: usize, text: &str| format!("{} took of 2 from test-job:0: {text}", ids[at]);
+    let expected = [
+        got(0, "one"),
+        "two".into(),
+        "six".into(),
+        got(0, "rest"),
+        "cease: 0".into(),
+        got(1, "by"),
+        "time".into(),
+        "cease: 0".into(),
+        got(2, "kept"),
+        "cease: 0".into(),
+        got(3, "kept"),
+        "cease: 0".into(),
+    ];
+    let is_ours = |line: &&str| {
+        !["init", "me", "say", "pull", "taken", "finalize"].iter().any(|word| line.starts_with(&format!("{word}: ")))
+    };
+    let found: Vec<&str> = ended.stdout.lines().filter(is_ours).filter(|line| !line.is_empty()).collect();
+    assert_eq!(found, expected, "{ended}");
+
+    // A stock server does not know of it.
+    let ended = tool(Library::Stock, Library::ours(), "buffer=test-job:0:12:0:0:");
+    assert_eq!(lines(&ended, "pull: "), ["pull: -47"], "{ended}");
+}
+
 #[test]
 fn a_pull_may_be_refused_and_ends_once() {
     for (server, library) in pairs() {

@@ -628,14 +628,22 @@ fn without_a_node_it_is_the_callers() {
 }
 
 #[test]
-fn without_a_namespace_it_is_all_jobs_that_the_process_knows() {
+fn without_a_namespace_it_is_all_jobs_that_the_server_knows() {
+    resolved(
+        "peers node0 - => job:0 job:2 mapped:0 status 0
+        peers node7 - => mapped:1 mapped:2 status 0
+        peers nowhere - => status 0
+        nodes - => node0%2Cnode1%2Cnode2%2Cnode3%2Cnode7%2Cnode8 status 0",
+    );
+    // The caller's node has a name of its own in the caller's job; other jobs know it by the machine's.
+    told(&format!("{RESOLVED}\nrank job 0\npeers - - => job:0 job:2 status 0\nend"));
+    // The own job's processes come first.
     told(&format!(
         "{RESOLVED}
-        peers node0 - => job:0 job:2 mapped:0 status 0
-        nodes - => node0%2Cnode1%2Cnode2%2Cnode3%2Cnode7%2Cnode8 status 0
-        rank job 0
-        peers - - => job:0 job:2 status 0
-        nodes - => node0%2Cnode1%2Cnode2%2Cnode3 status 0
+        client mapped 0
+        rank mapped 0
+        peers node0 - => mapped:0 job:0 job:2 status 0
+        nodes - => node0%2Cnode7%2Cnode8%2Cnode1%2Cnode2%2Cnode3 status 0
         end"
     ));
 }

@@ -415,6 +415,32 @@ fn supported_attributes_can_be_queried() {
     );
 }
 
+/// The attributes that a rank declares are in its own queries alone.
+#[test]
+fn attributes_of_a_client_are_in_its_own_queries() {
+    let run = "Site_run attributes PMIX_TIMEOUT pmix.timeout 6 SITE_OWN SITE_OWN 0";
+    let finalize = "PMIx_Finalize attributes PMIX_EMBED_BARRIER pmix.embed.barrier 1";
+    told(&format!(
+        "
+        register job 2 pmix.nmap string node0 pmix.pmap string 0%2C1
+        client job 0
+        client job 1
+        attributes PMIx_Spawn PMIX_MAPBY
+        rank job 0
+        attributes Site_run PMIX_TIMEOUT SITE_OWN
+        attributes Site_run PMIX_TIMEOUT => status -171
+        query pmix.qry.attrs pmix.client.attrs string Site_run => ( pmix.qry.attrs ( {run} ) ) status 0
+        query pmix.qry.attrs pmix.client.attrs string Site_run%2CPMIx_Finalize => ( pmix.qry.attrs ( {finalize} {run} ) ) status 0
+        query pmix.qry.attrs pmix.host.fns undef 0 => ( pmix.qry.attrs ( pmix.host.fns string PMIx_Spawn ) ) status 0
+        end
+        rank job 1
+        query pmix.qry.attrs pmix.client.attrs string Site_run => status -47
+        query pmix.qry.attrs pmix.client.attrs string PMIx_Finalize => ( pmix.qry.attrs ( {finalize} ) ) status 0
+        end
+        "
+    ));
+}
+
 /// The host answers no queries.
 #[test]
 fn registered_data_answers_queries() {

@@ -117,6 +117,19 @@ fn a_tool_makes_the_requests_of_a_client() {
     }
 }
 
+/// What a tool declares is in its own queries, whatever the server answers; a tool without a server answers itself.
+#[test]
+fn attributes_of_a_tool_are_in_its_own_queries() {
+    let words = "declare=Site_show:SITE_OWN declare=Site_show:SITE_OTHER support=pmix.tool.attrs:Site_show";
+    for server in [Library::ours(), Library::Stock] {
+        let traces = Traces::begin();
+        let script = ["--pid $PPID", "--alone"].map(|how| tool(Library::ours(), &format!("{how} {words}"))).concat();
+        let ended = beside_host(server, &traces, "--tools name", &script);
+        assert_eq!(lines(&ended, "declare "), ["declare Site_show: 0", "declare Site_show: -171"].repeat(2), "{ended}");
+        assert_eq!(lines(&ended, "support: "), ["support: 0 Site_show SITE_OWN"; 2], "{ended}");
+    }
+}
+
 #[test]
 fn a_tool_may_be_alone_or_find_no_server() {
     let wrong_uri = "--uri file:/nonexistent/pmix.uri";

@@ -84,6 +84,12 @@ impl Link for Joinable {
         self.in_use().defer(task);
     }
 
+    fn progress(&self) {
+        // What was due before the process joined a server.
+        self.offline.progress();
+        self.in_use().progress();
+    }
+
     fn after(&self, returned: Returned, task: Task) {
         self.in_use().after(returned, task);
     }

@@ -189,6 +189,10 @@ impl Link for Channel {
         self.mux.defer(task);
     }
 
+    fn progress(&self) {
+        self.mux.progress();
+    }
+
     fn dialect(&self) -> Dialect {
         self.dialect
     }

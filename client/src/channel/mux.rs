@@ -6,12 +6,14 @@
 //! call that needs it, is one more waiter: it waits for callbacks to run, and runs them without the token and without
 //! any lock. Therefore a blocking call inside a callback drives the socket itself, and a blocking call outside never
 //! waits for a callback to return.
+//!
+//! Where the program progresses the library itself (`PMIX_EXTERNAL_PROGRESS`), there is no callback thread: [`Mux::progress`] runs callbacks.
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -25,6 +27,7 @@ use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::log::{self, Level, Target, Writer};
 use pmix_dstore::model::{Result, Status};
 
+use crate::link::progresses_itself;
 use crate::{ReplyFn, Task};
 use pmix_wire::framing::{Chunk, Frames, Outbox};
 use pmix_wire::{
@@ -120,6 +123,10 @@ pub struct Mux {
     /// The process that made the connection. A forked child has another id, and must not touch socket or locks.
     pid: u32,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// Callbacks run in [`Mux::progress`] alone.
+    is_external: bool,
+    /// The thread that is in it.
+    progressing: Mutex<Option<ThreadId>>,
 }
 
 impl Mux {
@@ -143,6 +150,8 @@ impl Mux {
             index,
             pid: std::process::id(),
             thread: Mutex::new(None),
+            is_external: progresses_itself(),
+            progressing: Mutex::new(None),
         }))
     }
 
@@ -258,8 +267,44 @@ impl Mux {
         self.rouse(&state);
     }
 
+    /// Receives what has arrived, without waiting, and runs the callbacks that are due by then. Without external progress it does
+    /// nothing; so it does while another thread is in it, since callbacks run one after the other.
+    pub fn progress(&self) {
+        if !self.is_external || self.same_process().is_err() {
+            return;
+        }
+        let me = thread::current().id();
+        let is_nested = match &mut *self.progressing.lock() {
+            Some(thread) if *thread != me => return,
+            Some(_) => true,
+            free => {
+                *free = Some(me);
+                false
+            }
+        };
+        let mut state = self.state.lock();
+        if let Some((wire, reader)) = state.take_token() {
+            state = self.drive(state, &wire, reader, Some(Instant::now()));
+            // A thread that wanted the token meanwhile sleeps.
+            self.changed.notify_all();
+        }
+        let count = state.due.len();
+        drop(state);
+        for _ in 0..count {
+            // A callback may have run some of them, or closed the connection.
+            let Some(due) = self.state.lock().next_due() else { break };
+            self.run(due);
+        }
+        if !is_nested {
+            *self.progressing.lock() = None;
+        }
+    }
+
     /// Starts the callback thread, unless it runs already.
     pub fn start_thread(self: &Arc<Mux>) -> Result<()> {
+        if self.is_external {
+            return Ok(());
+        }
         {
             let mut state = self.state.lock();
             if state.thread_wanted || state.wire.is_none() {
@@ -394,40 +439,50 @@ impl Mux {
                 self.changed.notify_all();
                 return None;
             }
-            let wire = state.wire.clone().filter(|_| !state.lost);
-            let token = wire.and_then(|wire| Some((wire, state.reader.take()?)));
-            let Some((wire, mut reader)) = token else {
+            let Some((wire, reader)) = state.take_token() else {
                 match deadline {
                     Some(deadline) => drop(self.changed.wait_until(&mut state, deadline)),
                     None => self.changed.wait(&mut state),
                 }
                 continue;
             };
-            let has_output = !state.outgoing.is_empty();
-            drop(state);
-            let alive = poll_and_read(&wire, &mut reader, has_output, deadline);
-            state = self.state.lock();
-            let mut news = false;
-            while let Ok(Some(frame)) = reader.frames.next(u32::MAX) {
-                news = true;
-                state.accept(frame.tag, frame.payload);
-            }
-            if !state.deletions.is_empty() {
-                let deletions = std::mem::take(&mut state.deletions);
-                // Apply deletions before any thread is woken by a reply that arrived after them.
-                MutexGuard::unlocked(&mut state, || {
-                    deletions.into_iter().for_each(|deletion| (self.sink)(Incoming::Deletion(deletion)));
-                });
-            }
-            state.flush();
-            if !alive {
-                state.lose();
-            }
-            state.reader = Some(reader);
-            if news || state.lost || has_output && state.outgoing.is_empty() {
-                self.changed.notify_all();
-            }
+            state = self.drive(state, &wire, reader, deadline);
         }
+    }
+
+    /// Receives once, with the driver token, which it gives back.
+    fn drive<'a>(
+        &'a self,
+        state: MutexGuard<'a, State>,
+        wire: &Wire,
+        mut reader: Reader,
+        deadline: Option<Instant>,
+    ) -> MutexGuard<'a, State> {
+        let has_output = !state.outgoing.is_empty();
+        drop(state);
+        let alive = poll_and_read(wire, &mut reader, has_output, deadline);
+        let mut state = self.state.lock();
+        let mut news = false;
+        while let Ok(Some(frame)) = reader.frames.next(u32::MAX) {
+            news = true;
+            state.accept(frame.tag, frame.payload);
+        }
+        if !state.deletions.is_empty() {
+            let deletions = std::mem::take(&mut state.deletions);
+            // Apply deletions before any thread is woken by a reply that arrived after them.
+            MutexGuard::unlocked(&mut state, || {
+                deletions.into_iter().for_each(|deletion| (self.sink)(Incoming::Deletion(deletion)));
+            });
+        }
+        state.flush();
+        if !alive {
+            state.lose();
+        }
+        state.reader = Some(reader);
+        if news || state.lost || has_output && state.outgoing.is_empty() {
+            self.changed.notify_all();
+        }
+        state
     }
 
     /// The callback thread.
@@ -435,20 +490,32 @@ impl Mux {
         loop {
             let due = self.wait(None, |state| match state.thread_wanted {
                 false => Some(None),
-                true => state.due.pop_front().map(Some),
+                true => state.next_due().map(Some),
             });
             let Some(due) = due.flatten() else { return };
-            match &due {
-                Due::Incoming(Incoming::Notification(_)) => self.state.lock().notifications_due -= 1,
-                Due::Incoming(Incoming::Output(payload)) => self.state.lock().output_due -= payload.len(),
-                _ => {}
-            }
             self.run(due);
         }
     }
 }
 
 impl State {
+    /// The driver token with its connection, if the connection stands and no thread drives it.
+    fn take_token(&mut self) -> Option<(Arc<Wire>, Reader)> {
+        let wire = self.wire.clone().filter(|_| !self.lost)?;
+        Some((wire, self.reader.take()?))
+    }
+
+    /// The next item of work for callbacks.
+    fn next_due(&mut self) -> Option<Due> {
+        let due = self.due.pop_front()?;
+        match &due {
+            Due::Incoming(Incoming::Notification(_)) => self.notifications_due -= 1,
+            Due::Incoming(Incoming::Output(payload)) => self.output_due -= payload.len(),
+            _ => {}
+        }
+        Some(due)
+    }
+
     fn next_tag(&mut self) -> u32 {
         loop {
             self.tag_last = self.tag_last.checked_add(1).unwrap_or(TAG_FIRST);

@@ -488,3 +488,102 @@ fn a_request_after_close_is_answered_at_once() {
     mux.request([1], Box::new(move |reply| sender.send(reply).unwrap()));
     assert_eq!(receiver.try_recv(), Ok(Err(Status::ERR_UNREACH)));
 }
+
+/// As [`pair`], where the program progresses the connection itself.
+fn external_pair() -> (Arc<Mux>, Peer, Receiver<Incoming>) {
+    let (mut mux, peer, incoming) = pair();
+    Arc::get_mut(&mut mux).unwrap().is_external = true;
+    (mux, peer, incoming)
+}
+
+#[test]
+fn a_program_that_progresses_the_connection_itself_runs_all_callbacks() {
+    let (mux, mut peer, incoming) = external_pair();
+    assert_eq!(mux.ready(), Ok(()));
+    let (told, heard) = unbounded();
+    let (again, me) = (told.clone(), thread::current().id());
+    let deferred = Arc::clone(&mux);
+    mux.request(
+        b"ask".to_vec(),
+        Box::new(move |reply| {
+            assert_eq!(thread::current().id(), me);
+            told.send(reply).unwrap();
+            // A callback may progress the connection, and what it defers runs then.
+            deferred.defer(Box::new(move || again.send(Ok(b"deferred".to_vec())).unwrap()));
+            deferred.progress();
+        }),
+    );
+    let (tag, _) = peer.read();
+    mux.progress();
+    assert!(heard.is_empty(), "it does not wait");
+    peer.write(TAG_NOTIFY, b"event");
+    peer.write(tag, b"reply");
+    // A thread that drives the connection meanwhile runs no callback.
+    assert_eq!(mux.request_wait(b"other", Some(Instant::now() + Duration::from_millis(20))), Err(Status::ERR_TIMEOUT));
+    assert!(heard.is_empty() && incoming.is_empty());
+    mux.progress();
+    assert_eq!(incoming.try_recv(), Ok(Incoming::Notification(b"event".to_vec())));
+    assert_eq!(heard.try_iter().collect::<Vec<_>>(), [Ok(b"reply".to_vec()), Ok(b"deferred".to_vec())]);
+    assert!(mux.thread.lock().is_none(), "there is no callback thread");
+    // The loss of the peer is told, too, and what is due at the end runs.
+    drop(peer);
+    mux.progress();
+    assert_eq!(incoming.try_recv(), Ok(Incoming::Lost));
+    let (told, heard) = unbounded();
+    mux.defer(Box::new(move || told.send(()).unwrap()));
+    mux.close();
+    assert_eq!(heard.try_recv(), Ok(()));
+    mux.progress();
+}
+
+#[test]
+fn callbacks_run_in_one_thread_at_a_time() {
+    let (mux, _peer, _) = external_pair();
+    let (begun, has_begun) = unbounded();
+    let (go, end) = unbounded::<()>();
+    let (told, heard) = unbounded();
+    mux.defer(Box::new(move || {
+        begun.send(()).unwrap();
+        end.recv().unwrap();
+    }));
+    thread::scope(|scope| {
+        scope.spawn(|| mux.progress());
+        has_begun.recv().unwrap();
+        mux.defer(Box::new(move || told.send(()).unwrap()));
+        mux.progress();
+        assert!(heard.is_empty(), "another thread is in it");
+        go.send(()).unwrap();
+    });
+    mux.progress();
+    assert_eq!(heard.try_recv(), Ok(()));
+}
+
+/// A thread that wants the driver token while the program has it for a moment gets it afterwards.
+#[test]
+fn a_program_that_progresses_the_connection_does_not_keep_the_token() {
+    let (mux, mut peer, _) = external_pair();
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    thread::scope(|scope| {
+        let progressing = scope.spawn(|| {
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                mux.progress();
+            }
+        });
+        let answering = scope.spawn(move || {
+            for _ in 0..2000 {
+                let (tag, _) = peer.read();
+                peer.write(tag, b"reply");
+            }
+            peer
+        });
+        for _ in 0..1000 {
+            assert_eq!(mux.request_wait(b"while it is progressed", None), Ok(b"reply".to_vec()));
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        progressing.join().unwrap();
+        for _ in 0..1000 {
+            assert_eq!(mux.request_wait(b"afterwards", None), Ok(b"reply".to_vec()));
+        }
+        drop(answering.join().unwrap());
+    });
+}

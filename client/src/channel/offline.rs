@@ -60,6 +60,10 @@ impl Link for Offline {
         self.mux.defer(task);
     }
 
+    fn progress(&self) {
+        self.mux.progress();
+    }
+
     fn dialect(&self) -> Dialect {
         Dialect::plain(Module::V41)
     }

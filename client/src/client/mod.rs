@@ -1,5 +1,6 @@
 //! One process's view of its job.
 
+pub(crate) mod attributes;
 mod events;
 pub(crate) mod groups;
 mod input;
@@ -25,6 +26,7 @@ use pmix_dstore::recorder::{Note, Step};
 use pmix_dstore::segment::{Directory, NamespaceView};
 use pmix_dstore::settings;
 
+use self::attributes::Declared;
 use self::groups::Groups;
 use self::input::Inputs;
 use self::output::Outputs;
@@ -100,6 +102,7 @@ pub(crate) struct Inner {
     pub(crate) groups: Groups,
     pub(crate) outputs: Outputs,
     pub(crate) inputs: Inputs,
+    declared: Mutex<Declared>,
     is_final: AtomicBool,
     /// The caller's data that lives as long as this ([`Client::attached`]).
     attached: OnceLock<Box<dyn Any + Send + Sync>>,
@@ -253,6 +256,7 @@ impl Client {
             groups: Groups::default(),
             outputs: Outputs::default(),
             inputs: Inputs::default(),
+            declared: Mutex::default(),
             is_final: AtomicBool::new(false),
             attached: OnceLock::new(),
             has_reported_corruption: AtomicBool::new(false),
@@ -465,6 +469,12 @@ impl Client {
         let _call = Call::begin();
         let task = after_call(&self.inner.link, |()| task());
         self.inner.link.defer(Box::new(|| task(())));
+    }
+
+    /// Receives what has arrived, without waiting, and runs the callbacks that are due, if the process was initialised with
+    /// `PMIX_EXTERNAL_PROGRESS`; otherwise the library's own thread does.
+    pub fn progress(&self) {
+        self.inner.link.progress();
     }
 
     /// The name of this process's node.

@@ -166,9 +166,17 @@ impl Client {
         if queries.is_empty() && !known.is_empty() {
             return Operation::ready(&self.inner.link, Ok(InfoReply { status: Status::SUCCESS, infos: known }));
         }
+        let declared = self.declared_for(&queries);
+        if let Some(alone) = declared.as_ref().filter(|_| known.is_empty()).and_then(|declared| declared.alone(self)) {
+            return Operation::ready(&self.inner.link, Ok(alone));
+        }
         renamed::say_both(&mut queries);
         let timeout = queries.iter().find_map(|query| timeout_of(&query.qualifiers));
         let asked = self.inner.ask(Request::Query { queries }, timeout, answer);
+        let asked = match declared {
+            Some(declared) => asked.then(|answered| declared.beside(answered)),
+            None => asked,
+        };
         if known.is_empty() { asked } else { asked.then(|answered| InfoReply::beside(answered, known)) }
     }
 

@@ -6,23 +6,33 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
+use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
 
+use crossbeam::channel::bounded;
 use parking_lot::Mutex;
 use pmix_dstore::log::{self, Level, Target};
 use pmix_dstore::model::{Info, Nspace, Proc, Result, Status, Value, keys};
 
 use super::{Client, ClientKind, Inner, ops};
 use crate::Event;
+use crate::link::{progresses_itself, receive};
 use crate::operation::{Operation, outcome};
 use crate::output::format::{self, Details};
 use crate::output::{Format, IoDelivery, OutputHandler, STDIN, Writer};
 use pmix_wire::Request;
 use pmix_wire::reply::IoPullReply;
 
+/// How long a thread that ends a pull waits for the callback thread to deliver what the server held back. A callback may be waiting for
+/// that thread.
+const FLUSH_WAIT: Duration = Duration::from_secs(2);
+
 /// The pulls of this process, and a tool's console.
 #[derive(Default)]
 pub(crate) struct Outputs {
     pulls: Mutex<Pulls>,
+    /// The thread that calls handlers, once there has been a pull.
+    callback_thread: Arc<OnceLock<ThreadId>>,
     /// Takes output that belongs to no pull. Only tools, and servers that show output, have one.
     console: OnceLock<Mutex<Console>>,
 }
@@ -37,6 +47,8 @@ struct Pull {
     taker: Taker,
     /// The server's number of the pull, once it has answered.
     remote: Option<u64>,
+    /// The server may hold output back, and sends it when the pull ends.
+    is_buffered: bool,
 }
 
 #[derive(Clone)]
@@ -125,7 +137,8 @@ impl Client {
             let mut pulls = inner.outputs.pulls.lock();
             pulls.last += 1;
             let number = pulls.last;
-            pulls.open.insert(number, Pull { taker, remote: None });
+            let is_buffered = directives.iter().any(format::is_for_buffer);
+            pulls.open.insert(number, Pull { taker, remote: None, is_buffered });
             number
         };
         let request = Request::IoPull { procs, infos: directives, channels, handler: Some(number) };
@@ -137,7 +150,11 @@ impl Client {
             }
         };
         // The callback thread must run from now on to receive the server's messages.
-        inner.link.defer(Box::new(|| {}));
+        let callback_thread = Arc::clone(&inner.outputs.callback_thread);
+        inner.link.defer(Box::new(move || {
+            // It is always the same thread.
+            let _ = callback_thread.set(thread::current().id());
+        }));
         let pulling = Arc::clone(inner);
         Operation::ask(&inner.link, payload, None, move |reply| {
             let read = |payload: Vec<u8>| {
@@ -150,23 +167,45 @@ impl Client {
     }
 
     /// Ends a pull. Writes the output that has arrived. No new call of the handler starts, but a call may still be
-    /// running.
+    /// running. If the server holds output back, it is delivered before: inside a callback, after that callback.
     ///
     /// # Errors
     /// `BAD_PARAM` for an unknown number; otherwise the server's status.
     pub fn stop_output(&self, number: u64, directives: Vec<Info>) -> Operation<()> {
         let inner = &self.inner;
-        let pull = inner.outputs.pulls.lock().open.remove(&number);
-        let ended = pull.and_then(|pull| {
-            if let Taker::Writer(writer) = &pull.taker {
-                writer.lock().flush();
-            }
-            pull.remote
-        });
-        match ended {
+        let mut pulls = inner.outputs.pulls.lock();
+        let remote = pulls.open.get_mut(&number).and_then(|pull| pull.remote.take_if(|_| pull.is_buffered));
+        if let Some(handler) = remote {
+            drop(pulls);
+            return self.stop_buffered(number, handler, directives);
+        }
+        let pull = pulls.open.extract_if(number..=number, |_, pull| !pull.is_buffered).next();
+        drop(pulls);
+        match pull.and_then(|(_, pull)| pull.end()) {
             None => Operation::ready(&inner.link, Err(Status::ERR_BAD_PARAM)),
             Some(handler) => inner.ask(Request::IoDeregister { infos: directives, handler }, None, ops::done),
         }
+    }
+
+    /// Ends a pull whose output the server may hold back. The pull stays open until that has been delivered: it comes before the
+    /// server's answer, to the callback thread.
+    fn stop_buffered(&self, number: u64, handler: u64, directives: Vec<Info>) -> Operation<()> {
+        let inner = Arc::clone(&self.inner);
+        let asked = self.inner.ask(Request::IoDeregister { infos: directives, handler }, None, ops::done);
+        asked.then(move |answered| {
+            let (delivered, wait) = bounded(1);
+            let ending = Arc::clone(&inner);
+            inner.link.defer(Box::new(move || {
+                let pull = ending.outputs.pulls.lock().open.remove(&number);
+                let _ = pull.and_then(Pull::end);
+                // Nobody may be waiting.
+                let _ = delivered.send(());
+            }));
+            if progresses_itself() || inner.outputs.callback_thread.get() != Some(&thread::current().id()) {
+                let _ = receive(&*inner.link, &wait, Some(Instant::now() + FLUSH_WAIT));
+            }
+            answered
+        })
     }
 
     /// Delivers output to the pulls of this process, which is itself a server.
@@ -180,6 +219,16 @@ impl Client {
             Console { writer: Writer::new(format, true), of_jobs: HashMap::new(), spawning: 0, held: Vec::new() };
         // Set once, when the tool starts.
         let _ = self.inner.outputs.console.set(Mutex::new(console));
+    }
+}
+
+impl Pull {
+    /// Writes an incomplete line; returns the server's number of the pull.
+    fn end(self) -> Option<u64> {
+        if let Taker::Writer(writer) = &self.taker {
+            writer.lock().flush();
+        }
+        self.remote
     }
 }
 
@@ -208,7 +257,8 @@ impl Inner {
         if self.kind() == ClientKind::Singleton {
             return Err(Status::ERR_UNREACH);
         }
-        format::check(directives, handler.is_some())?;
+        let buffers = self.kind() == ClientKind::InProcessServer || self.link.awaits_commits();
+        format::check(directives, handler.is_some(), buffers)?;
         let format = Format::read(directives)?;
         Ok(handler.map_or_else(|| Taker::Writer(Arc::new(Mutex::new(Writer::new(format, true)))), Taker::Handler))
     }

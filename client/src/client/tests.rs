@@ -402,6 +402,50 @@ fn our_server_resolves_whichever_release_it_announces() {
     assert!(matches!(stage.asked()[..], [Request::ResolvePeers { .. }, Request::ResolveNodes { .. }]));
 }
 
+/// What this process knows itself comes first, its own job at the front; the server adds the jobs that only it knows.
+#[test]
+fn without_a_namespace_the_server_adds_the_jobs_that_it_knows() {
+    let at = |name: &str, rank| Proc::new(nspace(name), Rank(rank));
+    let known = |stage: &Stage| {
+        let mut job = JobData::new(nspace("known"));
+        let values = [(keys::LOCAL_PEERS.into(), Value::string("7")), (keys::HOSTNAME.into(), Value::string("n0"))];
+        job.nodes.push(Node { hostname: "n0".into(), values: values.into(), ..Node::default() });
+        stage.client.inner.local.reply_cache.add_job(job, true).unwrap();
+    };
+    let own = [at("job", 0), at("job", 1), at("known", 7)];
+    let cases = [
+        (VERSION, true, 1, 1),
+        (VERSION, false, 0, 0),
+        (Version::new(6, 1, 0), false, 1, 0),
+        (Version::new(7, 0, 0), false, 1, 1),
+    ];
+    for (version, is_ours, of_peers, of_nodes) in cases {
+        let stage = stage_under(version, is_ours);
+        known(&stage);
+        let told = vec![at("aaa", 3), at("job", 3), at("known", 8)];
+        if of_peers > 0 {
+            stage.answers(PeersReply { status: Status::SUCCESS, procs: Some(told) });
+        }
+        let mut expected = own.to_vec();
+        expected.extend((of_peers > 0).then(|| at("aaa", 3)));
+        assert_eq!(stage.client.resolve_peers(Some(b"n0"), None), Ok(expected), "{version}");
+        assert_eq!(stage.asked().len(), of_peers, "{version}");
+        if of_nodes > 0 {
+            stage.answers(NodesReply { status: Status::SUCCESS, nodes: Some(c"n9,n1,n0".into()) });
+        }
+        let expected = if of_nodes > 0 { &b"n0,n1,n9"[..] } else { b"n0,n1" };
+        assert_eq!(stage.client.resolve_nodes(Some(&nspace(""))), Ok(Some(expected.to_vec())), "{version}");
+        assert_eq!(stage.asked().len(), of_nodes, "{version}");
+    }
+    // A server that fails takes nothing away.
+    let stage = stage_under(VERSION, true);
+    known(&stage);
+    (0..2).for_each(|_| stage.answers_status(Status::ERR_TIMEOUT));
+    assert_eq!(stage.client.resolve_peers(Some(b"n0"), None), Ok(own.to_vec()));
+    assert_eq!(stage.client.resolve_nodes(None), Ok(Some(b"n0,n1".to_vec())));
+    assert_eq!(stage.asked().len(), 2);
+}
+
 #[test]
 fn a_job_that_is_known_without_nodes_has_none() {
     let other = nspace("other");

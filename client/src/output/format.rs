@@ -64,8 +64,8 @@ pub fn default_to_files_only() {
 /// Host name and process id of a source, for the detailed prefix.
 pub(crate) type Details = (Option<String>, Option<String>);
 
-/// Directives that the library does not support.
-const UNSUPPORTED: [&str; 5] = [
+/// Directives for the server's buffer. Stock servers pass over them.
+const BUFFERING: [&str; 5] = [
     keys::IOF_BUFFERING_SIZE,
     keys::IOF_BUFFERING_TIME,
     keys::IOF_CACHE_SIZE,
@@ -89,17 +89,21 @@ const WRITING: [&str; 12] = [
     keys::IOF_LOCAL_OUTPUT,
 ];
 
-/// Refuses required directives that would have no effect: those that the library does not support, and those for the
-/// library's own writing if a handler takes the output.
+/// Refuses required directives that would have no effect: those for the server's buffer if the server is not ours
+/// (`buffers`), and those for the library's own writing if a handler takes the output.
 ///
 /// # Errors
 /// `NOT_SUPPORTED`.
-pub(crate) fn check(infos: &[Info], has_handler: bool) -> Result<()> {
-    let is_ignored = |info: &Info| {
-        UNSUPPORTED.iter().any(|key| info.key.is(key)) || has_handler && WRITING.iter().any(|key| info.key.is(key))
-    };
+pub(crate) fn check(infos: &[Info], has_handler: bool, buffers: bool) -> Result<()> {
+    let is_ignored =
+        |info: &Info| !buffers && is_for_buffer(info) || has_handler && WRITING.iter().any(|key| info.key.is(key));
     let mut required = infos.iter().filter(|info| info.flags & InfoFlags::REQUIRED != 0);
     if required.any(is_ignored) { Err(Status::ERR_NOT_SUPPORTED) } else { Ok(()) }
+}
+
+/// Whether a directive is for the server's buffer.
+pub(crate) fn is_for_buffer(info: &Info) -> bool {
+    BUFFERING.iter().any(|key| info.key.is(key))
 }
 
 impl Format {
@@ -382,11 +386,12 @@ mod tests {
     #[test]
     fn required_directives_are_honoured_or_refused() {
         let required = |key: &'static str| Info { flags: InfoFlags::REQUIRED, ..Info::new(key, Value::Bool(true)) };
-        for key in UNSUPPORTED {
-            assert_eq!(check(&[required(key)], false), Err(Status::ERR_NOT_SUPPORTED), "{key}");
-            assert_eq!(check(&flags(&[key]), false), Ok(()), "{key}");
+        for key in BUFFERING {
+            assert_eq!(check(&[required(key)], false, false), Err(Status::ERR_NOT_SUPPORTED), "{key}");
+            assert_eq!(check(&[required(key)], false, true), Ok(()), "{key}");
+            assert_eq!(check(&flags(&[key]), false, false), Ok(()), "{key}");
         }
-        assert_eq!(check(&[required(keys::IOF_TAG_OUTPUT)], true), Err(Status::ERR_NOT_SUPPORTED));
-        assert_eq!(check(&[required(keys::IOF_TAG_OUTPUT)], false), Ok(()));
+        assert_eq!(check(&[required(keys::IOF_TAG_OUTPUT)], true, true), Err(Status::ERR_NOT_SUPPORTED));
+        assert_eq!(check(&[required(keys::IOF_TAG_OUTPUT)], false, true), Ok(()));
     }
 }

@@ -495,6 +495,13 @@ impl Link for Servers {
         self.with(|link| link.defer(task));
     }
 
+    /// All of them: each server may send events.
+    fn progress(&self) {
+        let all = self.links.lock().all.clone();
+        all.iter().for_each(|(_, link)| link.progress());
+        self.offline.progress();
+    }
+
     fn after(&self, returned: Returned, task: Task) {
         self.with(|link| link.after(returned, task));
     }

@@ -10,7 +10,7 @@ use super::{Out, client, get, infos, object, procs};
 use crate::callback::{Callback, start};
 use crate::convert::array::CArray;
 use crate::convert::text;
-use crate::entry::{entries, entry, status_call, status_entry};
+use crate::entry::{call, entries, status_call, status_entry};
 use crate::memory::copy_text;
 use crate::pinned::Pinned;
 use crate::types::*;
@@ -192,9 +192,13 @@ entries! {
     }
 }
 
-entry! {
-    /// `PMIx_Progress`: would let the library work on the calling thread. There is nothing to do.
-    ///
-    /// Blocking calls drive the connection themselves, and everything else runs on the library's own thread.
-    fn PMIx_Progress() {}
+call! {
+    /// `PMIx_Progress`: receives what has arrived and runs callbacks, in a process that was initialised with
+    /// `PMIX_EXTERNAL_PROGRESS`. In others there is nothing to do: blocking calls drive the connection themselves, and everything else
+    /// runs on the library's own thread.
+    fn PMIx_Progress() {
+        if let Ok(client) = client() {
+            client.progress();
+        }
+    }
 }

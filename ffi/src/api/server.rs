@@ -6,7 +6,7 @@ use std::sync::{Arc, Once};
 
 use libc::{gid_t, uid_t};
 use pmix_client::topology::adopt;
-use pmix_client::{InfoReply, process as client_process};
+use pmix_client::{AttributeLevel, InfoReply, process as client_process};
 use pmix_dstore::maps;
 use pmix_dstore::model::{Info, Result, Status};
 use pmix_server::process::{self, server};
@@ -288,14 +288,17 @@ status_call! {
         unsafe { append(dbuf, &data) }
     }
 
-    /// `PMIx_Register_attributes`: which attributes the host supports in a function, by their names. Only a server keeps
-    /// them.
+    /// `PMIx_Register_attributes`: which attributes the host supports in a function, by their names. Those of a client or a tool
+    /// are listed in its own queries.
     fn PMIx_Register_attributes(function: *mut c_char, attrs: *mut *mut c_char) {
         // SAFETY: `function` is NULL or a C string.
         let function = unsafe { set_name(function) }?;
         let mut next = present(attrs)?;
-        let is_only_client = |status| if client_process::count() > 0 { Status::ERR_NOT_SUPPORTED } else { status };
-        let server = server().map_err(is_only_client)?;
+        let server = server();
+        let client = match server {
+            Ok(_) => None,
+            Err(status) => Some(client_process::hold().ok_or(status)?),
+        };
         let mut supported = Vec::new();
         // SAFETY: `attrs` is an array of C strings that ends with NULL, where this loop ends.
         while let Some(name) = unsafe { text::string(*next) } {
@@ -303,7 +306,16 @@ status_call! {
             // SAFETY: not the NULL at the end, so the array goes on.
             next = unsafe { next.add(1) };
         }
-        server.register_attributes(function, supported)
+        match client {
+            Some(client) => {
+                let level = match client_process::servers() {
+                    Some(_) => AttributeLevel::Tool,
+                    None => AttributeLevel::Client,
+                };
+                client.register_attributes(level, function, supported)
+            }
+            None => server?.register_attributes(function, supported),
+        }
     }
 
     /// `PMIx_generate_regex`: a list of nodes in its short form.

@@ -171,7 +171,9 @@ const QUALIFIERS: &[Attribute] = attributes![
 ];
 
 const CLIENT: Functions = functions! {
-    PMIx_Init: [SERVER_URI, TIMEOUT, PROGRAMMING_MODEL, MODEL_LIBRARY_NAME, MODEL_LIBRARY_VERSION, THREADING_MODEL],
+    PMIx_Init: [
+        SERVER_URI, TIMEOUT, PROGRAMMING_MODEL, MODEL_LIBRARY_NAME, MODEL_LIBRARY_VERSION, THREADING_MODEL, EXTERNAL_PROGRESS
+    ],
     PMIx_Finalize: [EMBED_BARRIER],
     PMIx_Abort: [],
     PMIx_Put: [],
@@ -225,7 +227,9 @@ const CLIENT: Functions = functions! {
     PMIx_Group_invite: [TIMEOUT, GROUP_OPTIONAL, GROUP_ASSIGN_CONTEXT_ID],
     PMIx_Group_join: [TIMEOUT],
     PMIx_Group_leave: [TIMEOUT],
-    PMIx_IOF_pull: [] + WRITING,
+    PMIx_IOF_pull: [
+        IOF_CACHE_SIZE, IOF_DROP_OLDEST, IOF_DROP_NEWEST, IOF_BUFFERING_SIZE, IOF_BUFFERING_TIME
+    ] + WRITING,
     PMIx_IOF_deregister: [],
     PMIx_IOF_push: [IOF_PUSH_STDIN, IOF_COMPLETE],
     PMIx_Load_topology: [],
@@ -273,7 +277,7 @@ const SERVER: Functions = functions! {
 
 const TOOL: Functions = functions! {
     PMIx_tool_init: [
-        TOOL_NSPACE, TOOL_RANK, LAUNCHER, SERVER_TOOL_SUPPORT, SERVER_SESSION_SUPPORT, SERVER_SYSTEM_SUPPORT, TCP_REPORT_URI
+        TOOL_NSPACE, TOOL_RANK, LAUNCHER, EXTERNAL_PROGRESS, SERVER_TOOL_SUPPORT, SERVER_SESSION_SUPPORT, SERVER_SYSTEM_SUPPORT, TCP_REPORT_URI
     ] + WANTED + WRITING,
     PMIx_tool_finalize: [],
     PMIx_tool_attach_to_server: [PRIMARY_SERVER] + WANTED,
@@ -477,6 +481,7 @@ mod tests {
             &["QUERY_AVAIL_SERVERS", "QUERY_STABLE_ABI_VERSION", "QUERY_PROVISIONAL_ABI_VERSION"],
         ),
         ("client/src/client/events.rs", &["PMIx_Init", "PMIx_Notify_event"], &[]),
+        ("client/src/process.rs", &["PMIx_Init", "PMIx_tool_init"], &[]),
         ("client/src/events/directives.rs", &["PMIx_Register_event_handler", "PMIx_Notify_event"], &[]),
         (
             "client/src/invitations.rs",
@@ -561,6 +566,7 @@ mod tests {
             &["PMIx_Fence", "PMIx_Group_construct"],
             &["GROUP_CONTEXT_ID", "LOCAL_COLLECTIVE_STATUS", "SORTED_PROC_ARRAY"],
         ),
+        ("server/src/engine/buffering.rs", &["PMIx_IOF_pull"], &[]),
         (
             "server/src/engine/output.rs",
             &["PMIx_Spawn"],

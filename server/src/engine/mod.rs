@@ -6,6 +6,7 @@
 
 mod apart;
 mod attributes;
+mod buffering;
 mod collective;
 mod collectives;
 mod connected;
@@ -361,7 +362,7 @@ impl Engine {
             Request::DeregisterEvents { codes } => self.deregister_events(peer, &codes),
             Request::Notify { status, range, infos } => self.notify(peer, tag, status, range, infos, now),
             Request::IoPull { procs, infos, channels, handler } => {
-                self.pull_output(peer, tag, procs, infos, channels, handler);
+                self.pull_output(peer, tag, procs, infos, (channels, handler), now);
             }
             Request::IoDeregister { infos, handler } => self.stop_output(peer, tag, infos, handler),
             Request::IoPush { targets, infos, data } => self.push_input(peer, tag, targets, infos, data),
@@ -445,6 +446,7 @@ impl Engine {
             self.report_losses(now);
             self.give_up_returns(now);
             self.look_at_monitors(now);
+            self.send_due_output(now);
         }
     }
 
@@ -455,7 +457,8 @@ impl Engine {
         let late = self.late.first().map(|(deadline, _)| *deadline);
         let farewell = self.farewells.front().map(|(due, ..)| *due);
         let monitor = self.monitors.deadline();
-        [self.gets.deadline(), self.collective_deadline(), late, publish, loss, farewell, monitor]
+        let output = self.outputs_of_procs.deadline();
+        [self.gets.deadline(), self.collective_deadline(), late, publish, loss, farewell, monitor, output]
             .into_iter()
             .flatten()
             .min()

@@ -471,6 +471,7 @@ impl Engine {
     /// Removes a namespace and everything that belongs to it.
     pub fn deregister_nspace(&mut self, nspace: &Nspace) -> Status {
         self.events.forget_nspace(nspace);
+        self.send_held_of(nspace);
         self.outputs_of_procs.forget_nspace(nspace);
         // The host has deregistered the job: it needs no reports about its processes.
         self.log_losses(nspace);

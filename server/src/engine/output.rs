@@ -4,6 +4,7 @@
 //! the tool spawned. Output without a receiver is kept: a job's first lines arrive before any client can pull them.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Instant;
 
 use pmix_client::output::{STDDIAG, STDERR, STDIN, STDOUT};
 use pmix_dstore::fallible_alloc;
@@ -12,6 +13,7 @@ use pmix_wire::reply::{IoPullReply, spawn_reply};
 use pmix_wire::{FlowControl, IoDelivery, MESSAGE_LEN_MAX, TAG_FLOW_CONTROL, TAG_IOF, jobinfo};
 
 use super::apart::{REFUSED, Reach, sign, sign_with_name};
+use super::buffering::{Buffer, Buffering, PIECE, Room};
 use super::limits::PULLS_MAX;
 use super::nspaces::recipient;
 use super::peer::{Peer, PeerId};
@@ -20,10 +22,8 @@ use super::{Continuation, Engine, Output};
 use crate::completion::UpcallResult;
 use crate::upcall::Upcall;
 
-/// Limit in bytes of kept output; beyond it the oldest is dropped.
+/// Limit in bytes of kept output, beyond which the oldest is dropped; and of all that waits for pulls, beyond which it is delivered.
 const KEPT_MAX: usize = 16 << 20;
-/// Estimated overhead of a piece of output.
-const PIECE: usize = 128;
 /// The handler of a tool without a pull.
 const DEFAULT_HANDLER: u64 = 0;
 
@@ -42,6 +42,10 @@ pub(super) struct Outputs {
     /// Output without a receiver; the handler is filled in later.
     kept: VecDeque<IoDelivery>,
     kept_bytes: usize,
+    /// What waits for pulls, as [`Buffer::len`] counts it.
+    held_bytes: usize,
+    /// Nothing that waits is due earlier.
+    due: Option<Instant>,
 }
 
 struct Pull {
@@ -55,9 +59,28 @@ struct Pull {
     is_open: bool,
     /// The host directs this output to the peer; it has not pulled it.
     is_of_host: bool,
+    /// How output is held back, and when that began for what was kept before.
+    buffering: Buffering,
+    since: Option<Instant>,
+    buffer: Buffer,
 }
 
 impl Pull {
+    /// A pull of the host's for a peer, which takes all at once.
+    fn of_host(peer: PeerId, procs: Vec<Proc>, channels: u16) -> Pull {
+        Pull {
+            peer,
+            procs,
+            channels,
+            handler: DEFAULT_HANDLER,
+            is_open: true,
+            is_of_host: true,
+            buffering: Buffering::default(),
+            since: None,
+            buffer: Buffer::default(),
+        }
+    }
+
     fn wants(&self, source: &Proc, channel: u16) -> bool {
         self.is_open && self.channels & channel != 0 && self.procs.iter().any(|proc| is_meant(proc, source))
     }
@@ -82,6 +105,23 @@ impl Outputs {
 
     pub fn forget_peer(&mut self, peer: PeerId) {
         self.pulls.retain(|_, pull| pull.peer != peer);
+        self.count_held();
+    }
+
+    /// Counts anew what waits, after pulls have gone.
+    fn count_held(&mut self) {
+        self.held_bytes = self.pulls.values().map(|pull| pull.buffer.len()).sum();
+    }
+
+    /// How much waits for pulls.
+    #[cfg(test)]
+    pub fn held(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// When something that waits is due, or earlier.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.due
     }
 
     /// A job is no more.
@@ -111,8 +151,8 @@ impl Engine {
         tag: u32,
         procs: Vec<Proc>,
         infos: Vec<Info>,
-        channels: u16,
-        handler: Option<u64>,
+        (channels, handler): (u16, Option<u64>),
+        now: Instant,
     ) {
         // Releases before 3.1 send no handler number, and could not assign the output.
         let Some(handler) = handler else { return self.reply_status(id, tag, Status::ERR_NOT_SUPPORTED) };
@@ -124,7 +164,21 @@ impl Engine {
         if self.is_out_of_reach(id, named) {
             return self.reply(id, tag, &IoPullReply { status: REFUSED, handler: None });
         }
-        let pull = Pull { peer: id, procs: procs.clone(), channels, handler, is_open: false, is_of_host: false };
+        let buffering = match Buffering::read(&infos) {
+            Ok(buffering) => buffering,
+            Err(status) => return self.reply(id, tag, &IoPullReply { status, handler: None }),
+        };
+        let pull = Pull {
+            peer: id,
+            procs: procs.clone(),
+            channels,
+            handler,
+            is_open: false,
+            is_of_host: false,
+            buffering,
+            since: Some(now),
+            buffer: Buffer::default(),
+        };
         let number = self.outputs_of_procs.add(pull);
         if id == PeerId::OWN {
             return self.pulled(id, tag, number, Status::SUCCESS);
@@ -151,6 +205,8 @@ impl Engine {
         if self.outputs_of_procs.pulls.get(&number).is_none_or(|pull| pull.peer != id) {
             return self.reply_status(id, tag, Status::ERR_NOT_FOUND);
         }
+        // What waits comes before the answer.
+        self.send_held(number, |_| true);
         let Some(Pull { procs, channels, .. }) = self.outputs_of_procs.pulls.remove(&number) else { return };
         if id == PeerId::OWN {
             return self.reply_status(id, tag, Status::SUCCESS);
@@ -206,7 +262,13 @@ impl Engine {
     ///
     /// # Errors
     /// `ERR_NOMEM`: texts before that one have been written.
-    pub(super) fn write_log(&mut self, host: &Proc, data: &mut Vec<Info>, directives: &[Info]) -> Result<()> {
+    pub(super) fn write_log(
+        &mut self,
+        host: &Proc,
+        data: &mut Vec<Info>,
+        directives: &[Info],
+        now: Instant,
+    ) -> Result<()> {
         let source = match Info::find(directives, keys::LOG_SOURCE) {
             Some(Value::Proc(source)) => source,
             _ => host,
@@ -220,7 +282,7 @@ impl Engine {
         for info in data.iter() {
             let Some((channel, text)) = stream_of(info) else { continue };
             let (shown, data) = (fallible_alloc::copy(text)?, fallible_alloc::copy(text)?);
-            self.deliver_output(source.clone(), channel, data, Vec::new());
+            self.deliver_output(source.clone(), channel, data, Vec::new(), now);
             let output = IoDelivery { source: source.clone(), channel, handler: 0, infos: Vec::new(), data: shown };
             self.outputs.push_back(Output::Show(output));
         }
@@ -229,7 +291,14 @@ impl Engine {
     }
 
     /// Output of a process that the host has.
-    pub fn deliver_output(&mut self, source: Proc, channel: u16, data: Vec<u8>, infos: Vec<Info>) -> Status {
+    pub fn deliver_output(
+        &mut self,
+        source: Proc,
+        channel: u16,
+        data: Vec<u8>,
+        infos: Vec<Info>,
+        now: Instant,
+    ) -> Status {
         if channel & STDIN != 0 || channel == 0 {
             return Status::ERR_BAD_PARAM;
         }
@@ -242,7 +311,7 @@ impl Engine {
             .map(|(n, _)| *n)
             .collect();
         for number in &wanting {
-            self.send_output(*number, &mut output);
+            self.send_output(*number, &mut output, Some(now));
         }
         if wanting.is_empty() {
             self.outputs_of_procs.keep(output);
@@ -265,35 +334,128 @@ impl Engine {
             && peer.is_some_and(|peer| peer.proc != *source && (pull.is_of_host || may_have(peer)))
     }
 
-    fn send_output(&mut self, number: u64, output: &mut IoDelivery) {
-        let Some(pull) = self.outputs_of_procs.pulls.get(&number) else { return };
+    /// Sends a piece of output for a pull, or holds it back. `now` is `None` for pulls that hold nothing back.
+    fn send_output(&mut self, number: u64, output: &mut IoDelivery, now: Option<Instant>) {
+        let Some(pull) = self.outputs_of_procs.pulls.get_mut(&number) else { return };
         output.handler = pull.handler;
-        self.send(pull.peer, TAG_IOF, |dialect, version| output.encode(dialect, version));
+        let Some(now) = now.filter(|_| pull.buffering.holds()) else {
+            let peer = pull.peer;
+            return self.send(peer, TAG_IOF, |dialect, version| output.encode(dialect, version));
+        };
+        let before = pull.buffer.len();
+        let due = pull.buffer.add(pull.buffering, output, now);
+        let (first, held) = (pull.buffer.due(pull.buffering), pull.buffer.len());
+        let outputs = &mut self.outputs_of_procs;
+        outputs.held_bytes = (outputs.held_bytes + held).saturating_sub(before);
+        outputs.due = outputs.due.into_iter().chain(first).min();
+        match due {
+            Ok(due) => self.send_all(number, due),
+            // What cannot wait goes at once, after what came before it.
+            Err(_) => {
+                self.send_held(number, |_| true);
+                let peer = self.outputs_of_procs.pulls.get(&number).map(|pull| pull.peer);
+                peer.into_iter().for_each(|peer| self.send(peer, TAG_IOF, |to, version| output.encode(to, version)));
+            }
+        }
+        if self.outputs_of_procs.held_bytes > KEPT_MAX {
+            self.send_held(number, |_| true);
+        }
+    }
+
+    /// Sends what has waited for a pull, of the sources that `is_wanted`.
+    fn send_held(&mut self, number: u64, is_wanted: impl Fn(&Proc) -> bool) {
+        let Some(pull) = self.outputs_of_procs.pulls.get_mut(&number) else { return };
+        let before = pull.buffer.len();
+        let held = pull.buffer.take_of(is_wanted);
+        let taken = before - pull.buffer.len();
+        self.outputs_of_procs.held_bytes -= taken.min(self.outputs_of_procs.held_bytes);
+        self.send_all(number, held);
+    }
+
+    fn send_all(&mut self, number: u64, outputs: Vec<IoDelivery>) {
+        let Some(peer) = self.outputs_of_procs.pulls.get(&number).map(|pull| pull.peer) else { return };
+        for output in outputs {
+            self.send(peer, TAG_IOF, |dialect, version| output.encode(dialect, version));
+        }
+    }
+
+    /// Sends what waits for the pulls of a peer that has no more requests.
+    pub(super) fn send_held_to(&mut self, id: PeerId) {
+        let pulls = self.outputs_of_procs.pulls.iter().filter(|(_, pull)| pull.peer == id && pull.buffering.holds());
+        let numbers: Vec<u64> = pulls.map(|(number, _)| *number).collect();
+        numbers.into_iter().for_each(|number| self.send_held(number, |_| true));
+    }
+
+    /// Sends what waits of a job that is no more.
+    pub(super) fn send_held_of(&mut self, nspace: &Nspace) {
+        let pulls = self.outputs_of_procs.pulls.iter().filter(|(_, pull)| pull.buffering.holds());
+        let numbers: Vec<u64> = pulls.map(|(number, _)| *number).collect();
+        numbers.into_iter().for_each(|number| self.send_held(number, |source| source.nspace == *nspace));
+    }
+
+    /// Sends what has waited for its time.
+    pub(super) fn send_due_output(&mut self, now: Instant) {
+        if self.outputs_of_procs.due.is_none_or(|due| now < due) {
+            return;
+        }
+        let mut sent = Vec::new();
+        for (number, pull) in &mut self.outputs_of_procs.pulls {
+            sent.push((*number, pull.buffer.take_due(pull.buffering, now)));
+        }
+        sent.into_iter().for_each(|(number, due)| self.send_all(number, due));
+        let outputs = &mut self.outputs_of_procs;
+        outputs.count_held();
+        outputs.due = outputs.pulls.values().filter_map(|pull| pull.buffer.due(pull.buffering)).min();
+    }
+
+    /// What a new pull gets of the kept output of each channel.
+    fn room_of(&self, number: u64) -> BTreeMap<u16, Room> {
+        let Some(pull) = self.outputs_of_procs.pulls.get(&number) else { return BTreeMap::new() };
+        let mut totals: BTreeMap<u16, usize> = BTreeMap::new();
+        for output in self.outputs_of_procs.kept.iter().filter(|output| self.is_for(pull, output)) {
+            *totals.entry(output.channel).or_default() += output.data.len();
+        }
+        totals.into_iter().map(|(channel, total)| (channel, pull.buffering.room(total))).collect()
     }
 
     /// Sends the kept output to new pulls.
     fn send_kept(&mut self, numbers: &[u64]) {
+        let mut rooms: Vec<_> = numbers.iter().map(|number| self.room_of(*number)).collect();
         for mut output in std::mem::take(&mut self.outputs_of_procs.kept) {
             let is_for =
                 |number: &&u64| self.outputs_of_procs.pulls.get(number).is_some_and(|pull| self.is_for(pull, &output));
-            let wanting: Vec<u64> = numbers.iter().filter(is_for).copied().collect();
+            let wanting: Vec<usize> = (0..numbers.len()).filter(|at| is_for(&&numbers[*at])).collect();
             if wanting.is_empty() {
                 self.outputs_of_procs.kept.push_back(output);
                 continue;
             }
-            for number in wanting {
-                self.send_output(number, &mut output);
+            for at in wanting {
+                self.send_of_kept(numbers[at], rooms[at].get_mut(&output.channel), &mut output);
             }
         }
         self.outputs_of_procs.kept_bytes = self.outputs_of_procs.kept.iter().map(len).sum();
     }
 
+    /// Sends a piece of the kept output, as far as there is room for it.
+    fn send_of_kept(&mut self, number: u64, room: Option<&mut Room>, output: &mut IoDelivery) {
+        let since = self.outputs_of_procs.pulls.get(&number).and_then(|pull| pull.since);
+        let part = room.map(|room| room.cut(&output.data)).filter(|part| part.len() < output.data.len());
+        match part {
+            None => self.send_output(number, output, since),
+            Some([]) => {}
+            Some(part) => {
+                let Ok(data) = fallible_alloc::copy(part) else { return };
+                let mut cut =
+                    IoDelivery { data, infos: output.infos.clone(), source: output.source.clone(), ..*output };
+                self.send_output(number, &mut cut, since);
+            }
+        }
+    }
+
     /// A tool is sent its server's own output without asking.
     pub(super) fn pull_for_tool(&mut self, id: PeerId) {
         let procs = vec![self.config.me.clone()];
-        let channels = STDOUT | STDERR | STDDIAG;
-        let handler = DEFAULT_HANDLER;
-        self.outputs_of_procs.add(Pull { peer: id, procs, channels, handler, is_open: true, is_of_host: true });
+        self.outputs_of_procs.add(Pull::of_host(id, procs, STDOUT | STDERR | STDDIAG));
     }
 
     /// The channels of a spawned job that the requester pulls: by its directives; for a tool, and for the singleton that this server was
@@ -329,8 +491,7 @@ impl Engine {
         let mut numbers = Vec::with_capacity(receivers.len());
         for (peer, channels) in receivers.into_iter().filter(|(_, channels)| *channels != 0) {
             let procs = vec![Proc::new(nspace.clone(), Rank::WILDCARD)];
-            let pull = Pull { peer, procs, channels, handler: DEFAULT_HANDLER, is_open: true, is_of_host: true };
-            numbers.push(self.outputs_of_procs.add(pull));
+            numbers.push(self.outputs_of_procs.add(Pull::of_host(peer, procs, channels)));
         }
         self.send_kept(&numbers);
     }

@@ -190,6 +190,7 @@ impl Engine {
 
     pub(super) fn finalized(&mut self, id: PeerId, tag: u32, status: Status) {
         let status = if status == Status::OPERATION_SUCCEEDED { Status::SUCCESS } else { status };
+        self.send_held_to(id);
         self.reply_status(id, tag, status);
     }
 

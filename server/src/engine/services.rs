@@ -86,7 +86,7 @@ impl Engine {
             Request::ResolveNodes { nspace } => return self.resolve(id, tag, Form::Nodes, (nspace, None), now),
             Request::Log { timestamp, mut data, mut directives } => {
                 if id == PeerId::OWN && self.config.is_gateway {
-                    if let Err(status) = self.write_log(&proc, &mut data, &directives) {
+                    if let Err(status) = self.write_log(&proc, &mut data, &directives, now) {
                         return self.reply_status(id, tag, status);
                     }
                     if data.is_empty() {

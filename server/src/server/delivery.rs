@@ -83,7 +83,7 @@ impl Server {
             let client = self.client.clone();
             self.shared.feed(|engine| engine.defer(Box::new(move || client.take_output(output))));
         }
-        self.operate(done, |engine| engine.deliver_output(source, channel, data, infos))
+        self.operate(done, |engine| engine.deliver_output(source, channel, data, infos, Instant::now()))
     }
 
     /// Notes the number of a process that the host stores for itself (`PMIx_Store_internal`): tools show it beside output.

@@ -86,7 +86,7 @@ impl Bench {
     }
 
     fn say(&mut self, source: Proc, text: &str) {
-        self.engine.deliver_output(source, STDOUT, text.as_bytes().to_vec(), Vec::new());
+        self.engine.deliver_output(source, STDOUT, text.as_bytes().to_vec(), Vec::new(), self.now);
         self.drain();
     }
 

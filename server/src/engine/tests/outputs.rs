@@ -13,8 +13,30 @@ impl Bench {
     }
 
     fn says(&mut self, rank: u32, channel: u16, text: &str) {
-        let status = self.engine.deliver_output(proc(rank), channel, text.into(), Vec::new());
+        let status = self.engine.deliver_output(proc(rank), channel, text.into(), Vec::new(), self.now);
         assert_eq!(status, Status::SUCCESS);
+        self.drain();
+    }
+
+    /// A pull with directives, which the host accepts.
+    fn pull_with(&mut self, rank: u32, tag: u32, directives: &[(&'static str, Value)]) -> IoPullReply {
+        let infos = directives.iter().map(|(key, value)| Info::new(*key, value.clone())).collect();
+        self.request(rank, tag, Request::IoPull { procs: everybody(), infos, channels: 6, handler: Some(5) });
+        if !self.upcalls.is_empty() {
+            self.answer_last(UpcallResult::Op(Status::SUCCESS));
+        }
+        IoPullReply::decode(PLAIN, Version::OURS, &self.reply(rank, tag).unwrap()).unwrap()
+    }
+
+    /// The texts that a rank has got.
+    fn texts(&mut self, rank: u32) -> Vec<String> {
+        self.output(peer(rank)).into_iter().map(|(.., text)| text).collect()
+    }
+
+    /// So many seconds pass.
+    fn wait(&mut self, seconds: u64) {
+        self.now += Duration::from_secs(seconds);
+        self.engine.tick(self.now);
         self.drain();
     }
 
@@ -76,10 +98,10 @@ fn cached_output_is_bounded_and_freed_with_the_job() {
     bench.answer_last(UpcallResult::Op(Status::SUCCESS));
     let had = bench.output(peer(0));
     assert_eq!((had.len(), had.last().unwrap().2.as_str()), (16, "last"));
-    assert_eq!(bench.engine.deliver_output(proc(1), 1, Vec::new(), Vec::new()), Status::ERR_BAD_PARAM);
+    assert_eq!(bench.engine.deliver_output(proc(1), 1, Vec::new(), Vec::new(), bench.now), Status::ERR_BAD_PARAM);
 
     let other = Proc::new(Nspace::new("other").unwrap(), Rank(0));
-    assert_eq!(bench.engine.deliver_output(other.clone(), 2, b"gone".to_vec(), Vec::new()), Status::SUCCESS);
+    assert_eq!(bench.engine.deliver_output(other.clone(), 2, b"gone".to_vec(), Vec::new(), bench.now), Status::SUCCESS);
     bench.deregister_nspace(&other.nspace);
     bench.pull(0, 111, vec![other], 6);
     bench.answer_last(UpcallResult::Op(Status::SUCCESS));
@@ -92,7 +114,10 @@ fn a_tool_is_sent_output_without_asking() {
     let name = Proc::new(Nspace::new("tool").unwrap(), Rank(5));
     bench.knock(peer(50), tool(1000), UpcallResult::Name(Status::SUCCESS, Some(name))).unwrap();
     let server = Proc::new(Nspace::new("server").unwrap(), Rank(0));
-    assert_eq!(bench.engine.deliver_output(server, 4, b"its server's".to_vec(), Vec::new()), Status::SUCCESS);
+    assert_eq!(
+        bench.engine.deliver_output(server, 4, b"its server's".to_vec(), Vec::new(), bench.now),
+        Status::SUCCESS
+    );
     bench.drain();
     assert_eq!(bench.output(peer(50)), [(0, 0, "its server's".to_owned())]);
 
@@ -100,7 +125,7 @@ fn a_tool_is_sent_output_without_asking() {
     let first = Proc::new(spawned.clone(), Rank(0));
     let spawn = |infos| Request::Spawn { infos, apps: Vec::new() };
     let said = |bench: &mut Bench, text: &str| {
-        let status = bench.engine.deliver_output(first.clone(), 2, text.into(), Vec::new());
+        let status = bench.engine.deliver_output(first.clone(), 2, text.into(), Vec::new(), bench.now);
         assert_eq!(status, Status::SUCCESS);
         bench.drain();
     };
@@ -116,7 +141,10 @@ fn a_tool_is_sent_output_without_asking() {
     said(&mut bench, "after");
     assert_eq!(bench.output(peer(50)), [(0, 0, "before".to_owned()), (0, 0, "after".to_owned())]);
     assert_eq!(bench.output(peer(0)), [(0, 0, "after".to_owned())]);
-    assert_eq!(bench.engine.deliver_output(first.clone(), 4, b"error".to_vec(), Vec::new()), Status::SUCCESS);
+    assert_eq!(
+        bench.engine.deliver_output(first.clone(), 4, b"error".to_vec(), Vec::new(), bench.now),
+        Status::SUCCESS
+    );
     bench.drain();
     assert!(bench.output(peer(50)).is_empty());
 }
@@ -162,7 +190,7 @@ fn the_output_of_children_goes_where_their_parents_goes() {
     let children = Nspace::new("children").unwrap();
     spawn(&mut bench, 0, 121, &children);
     let child = Proc::new(children.clone(), Rank(0));
-    assert_eq!(bench.engine.deliver_output(child, 2, b"text".to_vec(), Vec::new()), Status::SUCCESS);
+    assert_eq!(bench.engine.deliver_output(child, 2, b"text".to_vec(), Vec::new(), bench.now), Status::SUCCESS);
     bench.drain();
     assert_eq!(bench.output(peer(50)), [(0, 0, "text".to_owned())]);
     assert!(bench.output(peer(0)).is_empty());
@@ -187,7 +215,7 @@ fn the_output_of_children_goes_to_nobody_else() {
         bench.request(id, tag, Request::Spawn { infos: infos(), apps: Vec::new() });
         let children = Nspace::new(nspace).unwrap();
         bench.answer_last(UpcallResult::Spawn(Status::SUCCESS, Some(children.clone())));
-        bench.engine.deliver_output(Proc::new(children, Rank(0)), 2, b"text".to_vec(), Vec::new());
+        bench.engine.deliver_output(Proc::new(children, Rank(0)), 2, b"text".to_vec(), Vec::new(), bench.now);
         bench.drain();
     }
     for id in [1, 50, 51] {
@@ -291,4 +319,151 @@ fn a_gateway_writes_what_its_host_logs_for_the_output_streams() {
     bench.request(1, 120, log(streams(), Vec::new()));
     assert!(bench.shown.is_empty(), "what a rank logs is the host's");
     assert!(matches!(&bench.upcalls.pop(), Some((_, Upcall::Log { data, .. })) if data.len() == 2));
+}
+
+fn number(value: u32) -> Value {
+    Value::Uint32(value)
+}
+
+#[test]
+fn small_pieces_are_delivered_together() {
+    let mut bench = Bench::new(0, 1, 3);
+    let size = (keys::IOF_BUFFERING_SIZE, number(6));
+    assert_eq!(
+        bench.pull_with(0, 110, &[size.clone(), (keys::IOF_BUFFERING_TIME, number(10))]).status,
+        Status::SUCCESS
+    );
+    bench.says(1, 2, "ab");
+    bench.says(2, 2, "12");
+    bench.says(1, 4, "error");
+    assert!(bench.texts(0).is_empty(), "each process and channel for itself");
+    bench.wait(4);
+    bench.says(1, 2, "cdef");
+    assert_eq!(bench.texts(0), ["abcdef"]);
+    bench.says(1, 2, "gh");
+    bench.says(1, 2, "long enough");
+    assert_eq!(bench.texts(0), ["ghlong enough"]);
+    bench.wait(5);
+    assert!(bench.texts(0).is_empty());
+    bench.says(2, 2, "34");
+    bench.wait(1);
+    assert_eq!(bench.texts(0), ["1234", "error"], "what has waited longest is first");
+    assert_eq!(bench.engine.deadline(), None);
+    // The end of a stream takes along what waits.
+    bench.says(1, 2, "rest");
+    bench.says(1, 2, "");
+    assert_eq!(bench.texts(0), ["rest", ""]);
+    // Infos stay with the bytes that they came with.
+    let marked = vec![Info::new("mark", Value::Bool(true))];
+    bench.says(1, 2, "one");
+    assert_eq!(bench.engine.deliver_output(proc(1), 2, b"two".to_vec(), marked, bench.now), Status::SUCCESS);
+    bench.drain();
+    assert_eq!(bench.texts(0), ["one"]);
+    bench.wait(10);
+    assert_eq!(bench.texts(0), ["two"]);
+}
+
+#[test]
+fn what_waits_is_delivered_at_the_end() {
+    let mut bench = Bench::new(0, 1, 3);
+    let directives = [(keys::IOF_BUFFERING_SIZE, number(100))];
+    // A pull that ends: before its answer.
+    let pulled = bench.pull_with(0, 110, &directives).handler.unwrap();
+    bench.says(1, 2, "rest");
+    bench.wait(1000);
+    assert!(bench.texts(0).is_empty(), "without a time it waits for the size");
+    bench.request(0, 111, Request::IoDeregister { infos: Vec::new(), handler: pulled });
+    assert_eq!(bench.texts(0), ["rest"]);
+    assert_eq!(bench.engine.outputs_of_procs.held(), 0);
+    bench.answer_last(UpcallResult::Op(Status::SUCCESS));
+    assert_eq!(bench.status(0, 111), Some(Status::SUCCESS));
+    // A process that ends, and one that is gone.
+    bench.pull_with(0, 112, &directives);
+    bench.pull_with(2, 112, &directives);
+    bench.says(1, 2, "last");
+    bench.request(0, 113, Request::Finalize);
+    if !bench.upcalls.is_empty() {
+        bench.answer_last(UpcallResult::Op(Status::SUCCESS));
+    }
+    assert_eq!((bench.texts(0), bench.status(0, 113)), (vec!["last".to_owned()], Some(Status::SUCCESS)));
+    bench.engine.disconnected(peer(2), bench.now);
+    assert_eq!(bench.engine.outputs_of_procs.held(), 0);
+    // A job that is no more.
+    let mut bench = Bench::new(0, 1, 2);
+    let name = Proc::new(Nspace::new("tool").unwrap(), Rank(0));
+    bench.knock(peer(50), tool(1000), UpcallResult::Name(Status::SUCCESS, Some(name))).unwrap();
+    bench.pull_with(50, 114, &directives);
+    bench.says(1, 2, "job's");
+    bench.deregister_nspace(&nspace());
+    bench.drain();
+    assert_eq!(bench.texts(50), ["job's"]);
+}
+
+#[test]
+fn a_cache_bounds_what_waits() {
+    let cache = |more: &[(&'static str, Value)]| {
+        let mut directives = vec![(keys::IOF_BUFFERING_TIME, number(5)), (keys::IOF_CACHE_SIZE, number(6))];
+        directives.extend_from_slice(more);
+        directives
+    };
+    for (more, expected) in [
+        (&[][..], ["abcd", "ef", "err"]),
+        (&[(keys::IOF_DROP_NEWEST, Value::Bool(true))], ["abcd", "ef", "err"]),
+        (&[(keys::IOF_DROP_OLDEST, Value::Bool(true))], ["d", "efghi", "err"]),
+    ] {
+        let mut bench = Bench::new(0, 1, 3);
+        bench.pull_with(0, 110, &cache(more));
+        bench.says(1, 2, "abcd");
+        bench.says(2, 2, "ef");
+        bench.says(2, 2, "ghi");
+        bench.says(1, 4, "err");
+        bench.wait(5);
+        assert_eq!(bench.texts(0), expected, "the cache is each channel's");
+        // There is room again.
+        bench.says(1, 2, "new");
+        bench.wait(5);
+        assert_eq!(bench.texts(0), ["new"]);
+    }
+    let both = [(keys::IOF_DROP_NEWEST, Value::Bool(true)), (keys::IOF_DROP_OLDEST, Value::Bool(true))];
+    let mut bench = Bench::new(0, 1, 3);
+    assert_eq!(bench.pull_with(0, 110, &both).status, Status::ERR_BAD_PARAM);
+    let text = [(keys::IOF_CACHE_SIZE, Value::string("six"))];
+    assert_eq!(bench.pull_with(0, 111, &text).status, Status::ERR_BAD_PARAM);
+    assert!(bench.upcalls.is_empty());
+    // A cache without buffering holds nothing back.
+    bench.pull_with(0, 112, &[(keys::IOF_CACHE_SIZE, number(1))]);
+    bench.says(1, 2, "whole");
+    assert_eq!(bench.texts(0), ["whole"]);
+}
+
+#[test]
+fn a_cache_bounds_what_was_kept_before_the_pull() {
+    for (oldest, expected) in [(false, vec!["abcd", "ef", "err"]), (true, vec!["cd", "efgh", "err"])] {
+        let mut bench = Bench::new(0, 1, 3);
+        bench.says(1, 2, "abcd");
+        bench.says(1, 4, "err");
+        bench.says(2, 2, "ef");
+        bench.says(2, 2, "gh");
+        let directives = [(keys::IOF_CACHE_SIZE, number(6)), (keys::IOF_DROP_OLDEST, Value::Bool(oldest))];
+        bench.pull_with(0, 110, &directives);
+        let mut texts = bench.texts(0);
+        texts.sort_by_key(|text| text == "err");
+        let joined: Vec<_> = if oldest { vec!["cd", "ef", "gh", "err"] } else { expected.clone() };
+        assert_eq!(texts, joined);
+    }
+}
+
+#[test]
+fn what_waits_for_all_pulls_is_bounded() {
+    let mut bench = Bench::new(0, 1, 3);
+    bench.pull_with(0, 110, &[(keys::IOF_BUFFERING_SIZE, number(u32::MAX))]);
+    bench.pull_with(2, 110, &[(keys::IOF_BUFFERING_SIZE, number(u32::MAX))]);
+    let long = "x".repeat(3 << 20);
+    let mut delivered = 0;
+    for _ in 0..20 {
+        bench.says(1, 2, &long);
+        assert!(bench.engine.outputs_of_procs.held() <= 16 << 20);
+        delivered += bench.texts(0).iter().map(String::len).sum::<usize>();
+    }
+    assert!(delivered > 40 << 20, "it is delivered early, and not dropped: {delivered}");
 }
