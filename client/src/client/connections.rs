@@ -352,3 +352,7 @@ impl Inner {
         Ok((source, range::CUSTOM, infos))
     }
 }
+
+#[cfg(test)]
+#[path = "connections_tests.rs"]
+mod tests;

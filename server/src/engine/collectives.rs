@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use pmix_client::get::timeout_of;
-use pmix_dstore::codec::Dialect;
 use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::model::{Bytes, Info, Key, Nspace, Proc, Rank, Status, Value, keys};
 use pmix_dstore::{fallible_alloc, qualified};
@@ -12,6 +11,7 @@ use pmix_wire::blob::{self, Contribution, Origin};
 use pmix_wire::reply::{ConnectWriter, FenceReply};
 use pmix_wire::{MESSAGE_LEN_MAX, jobinfo};
 
+use super::apart::REFUSED;
 use super::collective::{Arrival, Collective, Contributed, Dispensable, Kind, Terms};
 use super::limits::FENCES_MAX;
 use super::nspaces::recipient;
@@ -48,6 +48,9 @@ impl Engine {
         let wants = |key| matches!(kind, Kind::Connect | Kind::Disconnect) && Info::is_set(&infos, key);
         let tells_each = wants(keys::CONNECT_NOTIFY_EACH);
         let asks = kind == Kind::Connect && wants(keys::CONNECT_NOTIFY_REQ);
+        if asks && self.is_out_of_reach(peer, &signature) {
+            return self.reply_status(peer, tag, REFUSED);
+        }
         let mut is_first = false;
         let id = match self.open_collective(&kind, &signature, &terms, &proc) {
             Some(id) => id,
@@ -498,13 +501,22 @@ impl Engine {
     /// Answers each participant with the data of the other jobs. Participants of one job and release get the same bytes.
     fn complete_connect(&mut self, connect: &Collective, status: Status) {
         let nspaces = Self::nspaces_of(&connect.signature);
-        let mut replies: HashMap<(&Nspace, Dialect, String), Result<Vec<u8>, Status>> = HashMap::new();
+        // Without a process of it an optional connect is no consent of a job.
+        let has_come = |nspace: &Nspace| {
+            !connect.terms.is_optional
+                || connect.at_host
+                || connect.arrived.iter().any(|one| one.proc.nspace == *nspace)
+        };
+        let has_come: Vec<bool> = nspaces.iter().map(has_come).collect();
+        let mut replies: HashMap<_, Result<Vec<u8>, Status>> = HashMap::new();
         for Arrival { peer, tag, proc } in &connect.arrived {
             let Some(to) = self.peers.get(peer) else { continue };
-            let of_peer = (&proc.nspace, to.dialect, to.version_text.clone());
+            let of_peer = (&proc.nspace, to.user.uid, to.dialect, to.version_text.clone());
             let reply = replies.entry(of_peer).or_insert_with(|| {
-                let others = nspaces.iter().filter(|nspace| **nspace != proc.nspace && status.is_success());
-                self.connect_reply(to, status, others)
+                let others = nspaces.iter().zip(&has_come).filter(|(nspace, has_come)| {
+                    **nspace != proc.nspace && status.is_success() && (**has_come || self.sees(proc, to.user, nspace))
+                });
+                self.connect_reply(to, status, others.map(|(nspace, _)| nspace))
             });
             let reply = reply.as_ref().map_err(|status| *status).and_then(|reply| fallible_alloc::copy(reply));
             self.send(*peer, *tag, |_, _| reply);

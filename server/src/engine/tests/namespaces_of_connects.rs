@@ -212,3 +212,18 @@ fn processes_are_asked_to_connect() {
     );
     assert!(told);
 }
+
+#[test]
+fn the_host_gets_the_directives() {
+    let mut bench = Bench::new(0, 2, 2);
+    let terms = || vec![id("a"), flag(keys::CONNECT_OPTIONAL)];
+    bench.connect_by(0, 10, &everybody(), terms());
+    bench.lose(1);
+    let Upcall::Connect { infos, .. } = bench.answer_last(UpcallResult::Op(Status::SUCCESS)) else {
+        panic!("a connect")
+    };
+    assert_eq!(infos[..2], terms());
+    // The host may know better of other nodes.
+    assert_eq!(Info::find(&infos, keys::LOCAL_COLLECTIVE_STATUS), Some(&Value::Status(Status::SUCCESS)));
+    assert_eq!(bench.connect_ended(0, 10), Some(Status::SUCCESS));
+}
