@@ -63,6 +63,11 @@ impl Client {
         {
             return Ok(told);
         }
+        if let Some((nspace, members)) =
+            nspace.and_then(|name| Some((name, self.inner.connections.members(name.as_bytes())?)))
+        {
+            return self.inner.peers_among(node, nspace, &members);
+        }
         let mut procs = self.inner.of_jobs(nspace, |nspace| self.inner.peers_in(node, nspace))?;
         match &mut procs[..] {
             [procs] => Ok(std::mem::take(procs)),
@@ -80,6 +85,9 @@ impl Client {
             && let Some(lists) = self.inner.nodes_of_all()
         {
             return Ok(united(&lists));
+        }
+        if let Some(members) = nspace.and_then(|name| self.inner.connections.members(name.as_bytes())) {
+            return self.inner.nodes_among(&members);
         }
         let mut lists = self.inner.of_jobs(nspace, |nspace| self.inner.nodes_in(nspace))?;
         if lists.len() == 1 {
@@ -197,6 +205,33 @@ impl Inner {
             known => return self.unless_known(known.is_some(), || self.ask_peers(node, nspace)),
         };
         Ok(ranks.iter().map(|rank| Proc::new(nspace.clone(), rank)).collect())
+    }
+
+    /// The members of a connect on a node, by their ranks in its namespace.
+    fn peers_among(&self, node: Option<&[u8]>, nspace: &Nspace, members: &[Proc]) -> Result<Vec<Proc>> {
+        let mut on_node = Vec::new();
+        for job in members.chunk_by(|one, next| one.nspace == next.nspace) {
+            on_node.extend(self.peers_in(node, &job[0].nspace)?);
+        }
+        on_node.sort_unstable();
+        let places = (0..).map(Rank).zip(members).filter(|(_, member)| on_node.binary_search(member).is_ok());
+        Ok(places.map(|(rank, _)| Proc::new(nspace.clone(), rank)).collect())
+    }
+
+    /// The nodes of the members of a connect, each once.
+    fn nodes_among(&self, members: &[Proc]) -> Result<Option<Vec<u8>>> {
+        let mut nodes: Vec<Vec<u8>> = Vec::new();
+        for job in members.chunk_by(|one, next| one.nspace == next.nspace) {
+            let nspace = &job[0].nspace;
+            let list = self.nodes_in(nspace)?.unwrap_or_default();
+            for node in list.split(|byte| *byte == b',').filter(|node| !node.is_empty()) {
+                let is_new = nodes.iter().all(|known| known != node);
+                if is_new && self.peers_in(Some(node), nspace)?.iter().any(|peer| job.binary_search(peer).is_ok()) {
+                    nodes.push(node.to_vec());
+                }
+            }
+        }
+        Ok((!nodes.is_empty()).then(|| nodes.join(&b',')))
     }
 
     /// Maps the segments of a job that is not the own one. If they are not to be had, the server resolves.

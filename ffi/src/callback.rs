@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_void};
 use std::ptr;
 
 use pmix_client::{InfoReply, Operation};
-use pmix_dstore::model::{DeviceDistance, Info, Nspace, Pdata, Result, Status, Value};
+use pmix_dstore::model::{DeviceDistance, Info, Nspace, Pdata, Proc, Rank, Result, Status, Value};
 
 use crate::convert::array::CArray;
 use crate::entry::code;
@@ -98,6 +98,24 @@ impl Callback<pmix_spawn_cbfunc_t> {
         }
         // SAFETY: C code passed the function to be called with this data; the name outlives the call.
         unsafe { function(code(result), name.as_mut_ptr(), self.data) }
+    }
+}
+
+impl Callback<pmix_dstore_connect_cbfunc_t> {
+    /// Calls it with the caller's new name, whose namespace it may use until it returns; without a name, with an empty one.
+    pub fn call(self, result: Result<Option<Proc>>) {
+        let Some(function) = self.function else { return };
+        let mut name: pmix_nspace_t = [0; 256];
+        let status = code(result.as_ref().map_err(|status| *status));
+        let me = result.ok().flatten();
+        if let Some(me) = &me {
+            // SAFETY: the buffer has the size of a namespace.
+            unsafe { crate::convert::text::write_name(name.as_mut_ptr(), name.len(), me.nspace.as_bytes()) }
+        }
+        // The RFC's callback has an int: the undefined rank is -1.
+        let rank = me.map_or(Rank::UNDEF, |me| me.rank).0 as i32;
+        // SAFETY: C code passed the function to be called with this data; the name outlives the call.
+        unsafe { function(status, name.as_mut_ptr(), rank, self.data) }
     }
 }
 

@@ -13,6 +13,7 @@ pub fn error(code: i32) -> &'static CStr {
         -1366 => c"PMIX_ERR_TAKE_NEXT_OPTION",
         -1363 => c"PMIX_ERR_FABRIC_NOT_PARSEABLE",
         -1361 => c"PMIX_ERR_PERM",
+        -1149 => c"PMIX_PROC_HAS_DISCONNECTED",
         -405 => c"PMIX_ERR_IOF_XOFF",
         -404 => c"PMIX_ERR_EXIT_NONZERO_TERM",
         -403 => c"PMIX_ERR_PROC_SENSOR_BOUND_EXCEEDED",

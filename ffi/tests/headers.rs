@@ -51,10 +51,14 @@ const LANGUAGES: [(&str, &str, &[&str]); 4] = [
 const INCLUDES: &str =
     "#include <stddef.h>\n#include <stdio.h>\n#include <pmix.h>\n#include <pmix_server.h>\n#include <pmix_tool.h>\n";
 
+/// What no other library has.
+const OWN_INCLUDE: &str = "#include <pmix_dstore.h>\n";
+
 /// A program that prints every constant, attribute, size and offset of a release, and what it should print. `None` stands
 /// for our own headers, which have all of them.
 fn probe(release: Option<&str>) -> (String, String) {
-    let mut code = format!("{INCLUDES}int main(void)\n{{\n");
+    let own = if release.is_none() { OWN_INCLUDE } else { "" };
+    let mut code = format!("{INCLUDES}{own}int main(void)\n{{\n");
     let mut expected = String::new();
     let mut ask = |what: &str, format: &str, expression: &str, answer: &str| {
         writeln!(code, "    printf(\"{what} {format}\\n\", {expression});").unwrap();
@@ -117,7 +121,7 @@ fn the_tables_are_those_of_the_stock_headers() {
 
 /// A program that does not compile where a function, a type of function, a member or a macro is another one.
 fn declarations() -> String {
-    let mut code = String::from(INCLUDES);
+    let mut code = format!("{INCLUDES}{OWN_INCLUDE}");
     // A macro with other parameters than it is given is an error, and so is one that is not there.
     code += "#define PMIXDS_TEXT(...) PMIXDS_TEXT_OF(__VA_ARGS__)\n#define PMIXDS_TEXT_OF(...) #__VA_ARGS__\n";
     let macros = table("macros");
@@ -174,7 +178,8 @@ fn functions_types_and_macros_are_those_of_the_tables() {
 
 #[test]
 fn each_header_stands_alone() {
-    for header in ["pmix.h", "pmix_common.h", "pmix_deprecated.h", "pmix_server.h", "pmix_tool.h", "pmix_version.h"] {
+    let headers = ["pmix.h", "pmix_common.h", "pmix_deprecated.h", "pmix_dstore.h", "pmix_server.h", "pmix_tool.h"];
+    for header in headers.into_iter().chain(["pmix_version.h"]) {
         for (compiler, extension, options) in LANGUAGES {
             let (_source, source) =
                 written(&format!("#include <{header}>\nint main(void) {{ return 0; }}\n"), extension);

@@ -186,6 +186,12 @@ pub fn program_with(name: &str, headers: Library) -> PathBuf {
     compiled(name, &format!("program-{name}-{kind}"), false, headers, |command| link_to(library, command))
 }
 
+/// The compiled `tests/programs/NAME.c` that calls functions which this library alone has: compiled with its headers and linked to it.
+pub fn own_program(name: &str) -> PathBuf {
+    let ours = Library::ours();
+    compiled(name, &format!("program-{name}-own"), false, ours, |command| link_to(ours, command))
+}
+
 /// The compiled `tests/programs/mpich.c`; none if MPICH's library is not installed.
 pub fn mpich_program() -> Option<PathBuf> {
     let libraries = stock_variable("libdir");

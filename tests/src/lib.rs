@@ -47,8 +47,8 @@ mod waiting;
 
 pub use beside::{beside_host, beside_host_with, beside_job, beside_job_within};
 pub use build::{
-    Library, PLACEMENTS, Profile, benchmark_program, example, floor_library, mpich_program, plugin, pmi_library,
-    pmi_program, pmixrun, program, program_with, repository, stock_release,
+    Library, PLACEMENTS, Profile, benchmark_program, example, floor_library, mpich_program, own_program, plugin,
+    pmi_library, pmi_program, pmixrun, program, program_with, repository, stock_release,
 };
 pub use cluster::{Cluster, Down, ROOT, USERS};
 pub use deadline::Deadline;

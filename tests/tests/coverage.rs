@@ -87,16 +87,18 @@ fn assert_exists(test: &str, of: &str) {
 }
 
 #[test]
-fn every_point_of_rfc0010_names_tests_that_exist() {
+fn every_point_of_an_rfc_names_tests_that_exist() {
     let document = fs::read_to_string(repository().join("docs/coverage.md")).expect("the document");
-    let table = document.split("| RFC0010 |").nth(1).expect("the table");
-    let lines: Vec<&str> = table.lines().skip(2).take_while(|line| line.starts_with('|')).collect();
-    assert!(lines.len() > 10, "{lines:?}");
-    for line in lines {
-        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
-        let [point, what, tests] = cells[..] else { panic!("three cells: {line}") };
-        assert!(what.len() > 3 && !tests.is_empty(), "{line}");
-        tests.split(", ").for_each(|test| assert_exists(test.trim_matches('`'), point));
+    for rfc in ["RFC0003", "RFC0010"] {
+        let table = document.split(&format!("| {rfc} |")).nth(1).expect("the table");
+        let lines: Vec<&str> = table.lines().skip(2).take_while(|line| line.starts_with('|')).collect();
+        assert!(lines.len() > 10, "{lines:?}");
+        for line in lines {
+            let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+            let [point, what, tests] = cells[..] else { panic!("three cells: {line}") };
+            assert!(what.len() > 3 && !tests.is_empty(), "{line}");
+            tests.split(", ").for_each(|test| assert_exists(test.trim_matches('`'), point));
+        }
     }
 }
 

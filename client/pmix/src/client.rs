@@ -294,7 +294,7 @@ fn read<T: Typed>(key: Attribute<T>, value: &Value) -> Result<T, Cause> {
 }
 
 /// The directive of a time limit; the standard counts whole seconds.
-fn timeout(limit: Duration) -> Info {
+pub(crate) fn timeout(limit: Duration) -> Info {
     let seconds = limit.as_secs() + u64::from(limit.subsec_nanos() > 0);
     attributes::TIMEOUT.info(i32::try_from(seconds.max(1)).unwrap_or(i32::MAX))
 }

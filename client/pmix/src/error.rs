@@ -99,6 +99,9 @@ impl Error {
             Status::ERR_NOT_FOUND if is_get => {
                 Some("the process has not put this key, has not committed it, or no fence came after the commit")
             }
+            Status::ERR_LOST_CONNECTION if [CONNECT, DISCONNECT].contains(&self.0.operation) => {
+                Some("a process that takes part has ended, or the server: see the host's messages")
+            }
             Status::ERR_LOST_CONNECTION => {
                 Some("the server has ended, or has closed the connection: see its host's messages")
             }
@@ -113,6 +116,9 @@ impl Error {
 
 /// The name of the operation that reads a value.
 pub(crate) const GET: &str = "get";
+/// The names of the operations that several processes enter and that fail where one of them ends.
+pub(crate) const CONNECT: &str = "connect";
+pub(crate) const DISCONNECT: &str = "disconnect";
 
 impl From<Status> for Cause {
     fn from(status: Status) -> Cause {

@@ -6,6 +6,7 @@
 //! | start with | for |
 //! |---|---|
 //! | [`Client`] | a rank: put, commit, fence, get, publish, events |
+//! | [`Connect`], [`Connection`] | processes of one or several jobs that have a namespace together |
 //! | [`Host`], [`JobBuilder`], [`Job`] | a launcher: the description of a job, and the environment of its ranks |
 //! | [`Key`] and [`attributes`] | keys of the program's own, and those of the standard; the compiler checks the types of their values |
 //! | [`Events`] | events as a stream: received with or without a time limit, or by an iterator |
@@ -87,6 +88,7 @@
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr, clippy::exit, clippy::unwrap_used))]
 
 mod client;
+mod connection;
 mod error;
 mod events;
 mod host;
@@ -94,6 +96,7 @@ mod job;
 mod upcalls;
 
 pub use client::{Client, Fence, Published};
+pub use connection::{Connect, Connection};
 pub use error::{Cause, Error, Result};
 pub use events::{Events, KEPT_EVENTS, Range};
 pub use host::{Host, HostBuilder};

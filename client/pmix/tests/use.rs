@@ -233,3 +233,43 @@ fn closures_answer_upcalls() -> Result<()> {
     client.finalize()?;
     host.finalize()
 }
+
+#[test]
+fn connected_processes_have_a_namespace() -> Result<()> {
+    let host = Host::builder().hostname("n1").start()?;
+    let jobs = [host.job("g").node("n1", 0..1).register()?, host.job("h").node("n1", 0..1).register()?];
+    let everybody = [jobs[0].process(0), jobs[1].process(0)];
+    let run = |job: &Job, other: &Job| -> Result<()> {
+        let client = rank(job, 0)?;
+        let expected = u32::from(job.process(0) > other.process(0));
+        client.put(Scope::Global, PORT, 80 + expected as u16)?;
+        client.commit()?;
+        let greetings = client.events(&[GREETING])?;
+        client.connect_all(everybody.clone()).exchange()?;
+        let connection = client.connect_all(everybody.clone()).id("mine").timeout(LONG).wait()?;
+        assert_eq!((connection.rank(), connection.size()?), (expected, 2));
+        client.fence().of([connection.all()]).collect_data().wait()?;
+        for member in 0..2 {
+            assert_eq!(client.get(&connection.peer(member), PORT)?, 80 + member as u16);
+        }
+        if expected == 0 {
+            connection.notify(GREETING, Vec::new())?;
+        }
+        let greeting = greetings.recv_timeout(LONG)?;
+        assert_eq!(greeting.source, everybody[0]);
+        let same = connection.clone();
+        connection.disconnect()?;
+        let error = same.disconnect().expect_err("it has ended");
+        assert_eq!((error.operation(), error.status()), ("disconnect", Status::ERR_INVALID_NAMESPACE));
+        let error = client.connect_all([other.process(0)]).wait().map(drop).expect_err("without itself");
+        assert_eq!((error.operation(), error.status()), ("connect", Status::ERR_BAD_PARAM));
+        client.finalize()
+    };
+    let [one, two] = &jobs;
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| run(two, one));
+        run(one, two)?;
+        other.join().expect("no panic")
+    })?;
+    host.finalize()
+}

@@ -34,7 +34,15 @@ impl Client {
         let of_host = Status::EVENT_SYS_OTHER.0..=Status::EVENT_SYS_BASE.0;
         let is_of_host = codes.iter().any(|code| of_host.contains(&code.0));
         let checked = if is_of_host { Ok(()) } else { check_required(&infos) };
-        let directives = checked.and_then(|()| Directives::read(infos));
+        let directives = checked.and_then(|()| {
+            let (infos, is_of_connection) = self.inner.with_real_names(infos)?;
+            let mut directives = Directives::read(infos)?;
+            // Its members are of several namespaces.
+            if is_of_connection && directives.range == range::NAMESPACE {
+                directives.range = range::CUSTOM;
+            }
+            Ok(directives)
+        });
         match directives.and_then(|directives| self.with_ranks_of_node(directives)) {
             Ok(directives) => self.register(codes, directives, handler),
             Err(status) => Operation::ready(&self.inner.link, Err(status)),
@@ -116,6 +124,10 @@ impl Client {
     /// The server does not send the event back; the own handlers run when the server has answered.
     pub fn notify_event(&self, status: Status, source: Proc, range: u8, infos: Vec<Info>) -> Operation<()> {
         let inner = &self.inner;
+        let (source, range, infos) = match inner.event_with_real_names(source, range, infos) {
+            Ok(event) => event,
+            Err(status) => return Operation::ready(&inner.link, Err(status)),
+        };
         let event = Event::new(status, source, infos);
         if range == range::PROC_LOCAL || status == Status::ERR_LOST_CONNECTION {
             inner.notify_here(event);

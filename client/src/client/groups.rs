@@ -94,8 +94,13 @@ impl Client {
 impl Inner {
     /// Replaces this process's groups by their members, for servers that do not know groups.
     pub(crate) fn members_of(&self, procs: Vec<Proc>) -> Vec<Proc> {
+        if self.link.server_version().names_group_members() { self.members_of_groups(procs) } else { procs }
+    }
+
+    /// Replaces this process's groups by their members.
+    pub(crate) fn members_of_groups(&self, procs: Vec<Proc>) -> Vec<Proc> {
         let groups = self.groups.lock();
-        if groups.is_empty() || !self.link.server_version().names_group_members() {
+        if groups.is_empty() {
             return procs;
         }
         procs.into_iter().flat_map(|proc| named(&groups, &proc).unwrap_or_else(|| vec![proc])).collect()

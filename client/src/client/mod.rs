@@ -1,6 +1,7 @@
 //! One process's view of its job.
 
 pub(crate) mod attributes;
+pub(crate) mod connections;
 mod events;
 pub(crate) mod groups;
 mod input;
@@ -27,6 +28,7 @@ use pmix_dstore::segment::{Directory, NamespaceView};
 use pmix_dstore::settings;
 
 use self::attributes::Declared;
+use self::connections::Connections;
 use self::groups::Groups;
 use self::input::Inputs;
 use self::output::Outputs;
@@ -100,6 +102,7 @@ pub(crate) struct Inner {
     pub(crate) puts: Mutex<Puts>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) groups: Groups,
+    pub(crate) connections: Connections,
     pub(crate) outputs: Outputs,
     pub(crate) inputs: Inputs,
     declared: Mutex<Declared>,
@@ -254,6 +257,7 @@ impl Client {
             puts: Mutex::new(Puts::new(is_our_server)),
             registry: Arc::default(),
             groups: Groups::default(),
+            connections: Connections::default(),
             outputs: Outputs::default(),
             inputs: Inputs::default(),
             declared: Mutex::default(),
@@ -437,9 +441,13 @@ impl Client {
         if self.inner.kind() == ClientKind::Singleton {
             return Operation::ready(&self.inner.link, Ok(()));
         }
-        let procs = match procs {
-            [] => vec![Proc::new(self.inner.me.nspace.clone(), Rank::WILDCARD)],
-            procs => self.inner.members_of(procs.to_vec()),
+        let named = match procs {
+            [] => Ok((vec![Proc::new(self.inner.me.nspace.clone(), Rank::WILDCARD)], infos)),
+            procs => self.inner.for_server(procs.to_vec(), infos),
+        };
+        let (procs, infos) = match named {
+            Ok(named) => named,
+            Err(status) => return Operation::ready(&self.inner.link, Err(status)),
         };
         let timeout = timeout_of(&infos);
         self.inner.ask(Request::Fence { procs, infos }, timeout, |inner, reply: FenceReply| {

@@ -143,21 +143,51 @@ impl Client {
 
     /// Connects processes of several jobs, which then know each other's job-level data.
     pub fn connect_procs(&self, procs: Vec<Proc>, infos: Vec<Info>) -> Operation<()> {
+        self.connect_then(procs, infos, |_| Ok(()))
+    }
+
+    /// As [`Client::connect_procs`]; `finish` makes the result when the processes are connected.
+    pub(crate) fn connect_then<T: Send + 'static>(
+        &self,
+        procs: Vec<Proc>,
+        infos: Vec<Info>,
+        finish: impl FnOnce(&Inner) -> Result<T> + Send + 'static,
+    ) -> Operation<T> {
         let timeout = timeout_of(&infos);
-        let procs = self.inner.members_of(procs);
+        // The namespace of another connect stands for its members; what that one was told is not meant for this one.
+        let procs = match self.inner.for_server(procs, Vec::new()) {
+            Ok((procs, _)) => procs,
+            Err(status) => return Operation::ready(&self.inner.link, Err(status)),
+        };
         let request = Request::Connect { procs, infos, extra: Vec::new() };
         self.inner.ask(request, timeout, |inner, reply: ConnectReply| {
             outcome(reply.status)?;
             reply.jobs.into_iter().try_for_each(|(nspace, kvals)| inner.learn(nspace, kvals))?;
-            inner.refused_commit(&mut inner.puts.lock())
+            inner.refused_commit(&mut inner.puts.lock())?;
+            finish(inner)
         })
     }
 
-    /// Ends a connection made with [`Client::connect_procs`].
+    /// Ends a connection made with [`Client::connect_procs`], or one whose namespace or members are named.
     pub fn disconnect_procs(&self, procs: Vec<Proc>, infos: Vec<Info>) -> Operation<()> {
         let timeout = timeout_of(&infos);
-        let procs = self.inner.members_of(procs);
-        self.inner.ask(Request::Disconnect { procs, infos }, timeout, done)
+        let inner = &self.inner;
+        let (procs, infos) = match inner.for_server(procs, infos) {
+            Ok(named) => named,
+            Err(status) => return Operation::ready(&inner.link, Err(status)),
+        };
+        if !inner.connections.has_any() {
+            return inner.ask(Request::Disconnect { procs, infos }, timeout, done);
+        }
+        let (named, told) = (procs.clone(), infos.clone());
+        inner.ask(Request::Disconnect { procs, infos }, timeout, move |inner, reply: StatusReply| {
+            let ended = outcome(reply.status);
+            // The server ends the connection without a member that is lost.
+            if matches!(ended, Ok(()) | Err(Status::ERR_LOST_CONNECTION)) {
+                inner.forget_connection(named, &told);
+            }
+            ended
+        })
     }
 
     /// Queries the host. The library answers queries about itself.

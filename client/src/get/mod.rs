@@ -21,11 +21,12 @@ use std::sync::Arc;
 
 use pmix_dstore::codec::ValueRef;
 use pmix_dstore::model::attributes::{Attribute, Typed};
-use pmix_dstore::model::{Info, KEY_LEN_MAX, KeyRef, Proc, Rank, Result, Status, Value};
+use pmix_dstore::model::{Info, KEY_LEN_MAX, KeyRef, Proc, Rank, Result, Status, Value, keys};
 use pmix_dstore::segment::FastValue;
 
 use crate::Call;
 use crate::call::Inside;
+use crate::client::connections::member;
 use crate::client::{Client, ClientKind, Inner};
 use crate::get_options;
 use crate::link::after_call;
@@ -346,6 +347,23 @@ impl Client {
     #[cold]
     #[inline(never)]
     fn get_slowly<D: Directive>(&self, request: &GetRequest<'_, D>, receiver: impl Receiver) -> Status {
+        if self.inner.connections.has_any() {
+            match self.inner.of_connection(request) {
+                Ok(None) => {}
+                Ok(Some(Connected::Member(proc))) => {
+                    let nspace = NspaceRef::Name(proc.nspace.as_bytes());
+                    return self.get_slowly(&GetRequest { nspace, rank: proc.rank, ..*request }, receiver);
+                }
+                Ok(Some(Connected::Size(size))) => {
+                    let taken = GetOptions::of(request.directives).and_then(|options| {
+                        receiver.prepare(options.flags)?;
+                        receiver.take(self, (&size).into(), options.flags)
+                    });
+                    return taken.err().unwrap_or(Status::SUCCESS);
+                }
+                Err(status) => return status,
+            }
+        }
         match GetOptions::of(request.directives) {
             Ok(options) => self.finish(request, request.key.map(KeyRef::new), &options, false, receiver),
             Err(status) => status,
@@ -406,6 +424,19 @@ impl Client {
     /// `ERR_NOT_FOUND` if a miss is final without the server; errors that prevent the request from being sent. In both
     /// cases `done` is not called.
     pub fn get_nb<D: Directive>(&self, request: &GetRequest<'_, D>, done: Done<Value>) -> Result<()> {
+        let of_connection = if self.inner.connections.has_any() { self.inner.of_connection(request)? } else { None };
+        match of_connection {
+            None => {}
+            Some(Connected::Member(proc)) => {
+                let nspace = NspaceRef::Name(proc.nspace.as_bytes());
+                return self.get_nb(&GetRequest { nspace, rank: proc.rank, ..*request }, done);
+            }
+            Some(Connected::Size(size)) => {
+                let _call = Call::begin();
+                self.inner.link.ready()?;
+                return self.done_later(Some(size), after_call(&self.inner.link, done));
+            }
+        }
         let _call = Call::begin();
         self.inner.link.ready()?;
         let options = GetOptions::of(request.directives)?;
@@ -440,7 +471,34 @@ impl Client {
     }
 }
 
+/// What a Get finds in the namespace of a connect.
+enum Connected {
+    /// A value of this process.
+    Member(Proc),
+    /// The number of members.
+    Size(Value),
+}
+
 impl Inner {
+    /// What a Get of a connect's namespace asks for; `None` if it asks for another one. Of the connect itself there is only its size.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` for a rank or a key that it does not have; `BAD_PARAM` for a buffer without a NUL.
+    #[cold]
+    fn of_connection<D: Directive>(&self, request: &GetRequest<'_, D>) -> Result<Option<Connected>> {
+        let name = request.nspace.name()?.unwrap_or(self.me.nspace.as_bytes());
+        let Some(members) = self.connections.members(name) else { return Ok(None) };
+        if request.rank.is_process() {
+            return member(&members, request.rank)
+                .map_err(|_| Status::ERR_NOT_FOUND)
+                .map(|proc| Some(Connected::Member(proc)));
+        }
+        match request.key.map(KeyRef::new) {
+            Some(key) if key.is(keys::JOB_SIZE) => Ok(Some(Connected::Size(Value::Uint32(members.len() as u32)))),
+            _ => Err(Status::ERR_NOT_FOUND),
+        }
+    }
+
     /// The look-up for a request on the slow path.
     fn lookup<'a, D: Directive>(
         &'a self,

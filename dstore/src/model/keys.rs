@@ -84,6 +84,18 @@ pub const CONNECT_RETRY_DELAY: &str = "pmix.tool.retry";
 pub const TOOL_DO_NOT_CONNECT: &str = "pmix.tool.nocon";
 /// `PMIX_TOOL_CONNECT_OPTIONAL`.
 pub const TOOL_CONNECT_OPTIONAL: &str = "pmix.tool.conopt";
+/// `PMIX_CONNECT_NOTIFY_EACH`.
+pub const CONNECT_NOTIFY_EACH: &str = "pmix.cnct.each";
+/// `PMIX_CONNECT_NOTIFY_REQ`.
+pub const CONNECT_NOTIFY_REQ: &str = "pmix.cnct.req";
+/// `PMIX_CONNECT_OPTIONAL`.
+pub const CONNECT_OPTIONAL: &str = "pmix.cnt.opt";
+/// `PMIX_CONNECT_XCHG_ONLY`.
+pub const CONNECT_XCHG_ONLY: &str = "pmix.cnt.xchg";
+/// `PMIX_CONNECT_ID`.
+pub const CONNECT_ID: &str = "pmix.cnt.id";
+/// `PMIX_CONNECT_EARLY_TERM_ALLOWED`.
+pub const CONNECT_EARLY_TERM_ALLOWED: &str = "pmix.dstore.cnt.early";
 /// `PMIX_LAUNCHER`.
 pub const LAUNCHER: &str = "pmix.tool.launcher";
 /// `PMIX_LAUNCHER_RENDEZVOUS_FILE`.

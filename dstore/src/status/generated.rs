@@ -319,6 +319,8 @@ impl Status {
     pub const PROC_HAS_CONNECTED: Status = Status(-149);
     /// `PMIX_CONNECT_REQUESTED`.
     pub const CONNECT_REQUESTED: Status = Status(-150);
+    /// `PMIX_PROC_HAS_DISCONNECTED`.
+    pub const PROC_HAS_DISCONNECTED: Status = Status(-1149);
     /// `PMIX_ERR_NODE_DOWN`.
     pub const ERR_NODE_DOWN: Status = Status(-231);
     /// `PMIX_ERR_NODE_OFFLINE`.
@@ -500,6 +502,7 @@ pub const NAMES: &[(i32, &str)] = &[
     (-148, "PMIX_GDS_ACTION_COMPLETE"),
     (-149, "PMIX_PROC_HAS_CONNECTED"),
     (-150, "PMIX_CONNECT_REQUESTED"),
+    (-1149, "PMIX_PROC_HAS_DISCONNECTED"),
     (-114, "PMIX_MONITOR_RESUSAGE_UPDATE"),
     (-202, "PMIX_ERR_LOST_PRECISION"),
     (-203, "PMIX_ERR_CHANGE_SIGN"),

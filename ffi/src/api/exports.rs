@@ -329,6 +329,10 @@ const _: () = {
     let _: unsafe extern "C" fn() -> bool = PMIx_tool_is_connected;
     let _: unsafe extern "C" fn(server: *const pmix_proc_t, info: *mut pmix_info_t, ninfo: usize) -> pmix_status_t = PMIx_tool_set_server;
     let _: unsafe extern "C" fn(module: *mut pmix_server_module_t) -> pmix_status_t = PMIx_tool_set_server_module;
+    let _: unsafe extern "C" fn(procs: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize, nspace: *mut c_char, newrank: *mut pmix_rank_t) -> pmix_status_t = pmix_dstore_connect;
+    let _: unsafe extern "C" fn(procs: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<pmix_dstore_connect_cbfunc_t>, cbdata: *mut c_void) -> pmix_status_t = pmix_dstore_connect_nb;
+    let _: unsafe extern "C" fn(nspace: *const c_char, info: *const pmix_info_t, ninfo: usize) -> pmix_status_t = pmix_dstore_disconnect;
+    let _: unsafe extern "C" fn(nspace: *const c_char, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void) -> pmix_status_t = pmix_dstore_disconnect_nb;
     let _ = &pmix_dstore_version;
     let _ = &pmix_framework_names;
 };

@@ -41,6 +41,12 @@ static ATTRIBUTES: &[u8] = b"\
 \x18PMIX_CONNECT_RETRY_DELAY\0\x0fpmix.tool.retry\0\
 \x18PMIX_TOOL_DO_NOT_CONNECT\0\x0fpmix.tool.nocon\0\
 \x1aPMIX_TOOL_CONNECT_OPTIONAL\0\x10pmix.tool.conopt\0\
+\x18PMIX_CONNECT_NOTIFY_EACH\0\x0epmix.cnct.each\0\
+\x17PMIX_CONNECT_NOTIFY_REQ\0\x0dpmix.cnct.req\0\
+\x15PMIX_CONNECT_OPTIONAL\0\x0cpmix.cnt.opt\0\
+\x16PMIX_CONNECT_XCHG_ONLY\0\x0dpmix.cnt.xchg\0\
+\x0fPMIX_CONNECT_ID\0\x0bpmix.cnt.id\0\
+\x1fPMIX_CONNECT_EARLY_TERM_ALLOWED\0\x15pmix.dstore.cnt.early\0\
 \x0dPMIX_LAUNCHER\0\x12pmix.tool.launcher\0\
 \x1dPMIX_LAUNCHER_RENDEZVOUS_FILE\0\x10pmix.tool.lncrnd\0\
 \x19PMIX_TOOL_ATTACHMENT_FILE\0\x10pmix.tool.attach\0\
@@ -722,6 +728,12 @@ static TYPES: &[DataType] = &[
     DataType::UINT32,
     DataType::UINT32,
     DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::BOOL,
+    DataType::STRING,
     DataType::BOOL,
     DataType::BOOL,
     DataType::STRING,

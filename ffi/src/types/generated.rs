@@ -687,3 +687,5 @@ pub type pmix_iof_cbfunc_t = unsafe extern "C" fn(
     info: *mut pmix_info_t,
     ninfo: usize,
 );
+pub type pmix_dstore_connect_cbfunc_t =
+    unsafe extern "C" fn(status: pmix_status_t, nspace: *mut c_char, rank: c_int, cbdata: *mut c_void);

@@ -229,7 +229,7 @@ macro_rules! not_shown {
 }
 
 not_shown! {
-    *mut c_void *mut c_char *mut usize *mut pmix_locality_t *mut pmix_query_t *mut pmix_byte_object_t *const pmix_byte_object_t
+    *mut c_void *mut c_char *mut usize *mut pmix_rank_t *mut pmix_locality_t *mut pmix_query_t *mut pmix_byte_object_t *const pmix_byte_object_t
     *mut pmix_fabric_t *const pmix_resource_unit_t *mut pmix_server_module_t *mut pmix_data_buffer_t *mut pmix_regex2_t
     *const pmix_regex2_t *mut pmix_cpuset_t *const pmix_cpuset_t *mut pmix_topology_t
 }

@@ -5,6 +5,9 @@
 /// The releases whose interface was measured.
 pub const RELEASES: [&str; 5] = ["4.2.2", "4.2.9", "5.0", "6.1", "master"];
 
+/// What is in this library and in no release that was measured.
+const HERE_ALONE: &str = "here alone";
+
 /// A line of a table: what is in its columns, the first one first.
 pub type Row = Vec<&'static str>;
 
@@ -24,8 +27,11 @@ pub fn table(name: &str) -> Vec<Row> {
     text.lines().skip(1).map(|line| line.split('\t').collect()).collect()
 }
 
-/// Whether what is in `releases`, such as `4.2.9` or `4.2.9 to 5.0`, is in one of them.
+/// Whether what is in `releases`, such as `4.2.9` or `4.2.9 to 5.0`, is in one of them. What is in none is `here alone`.
 pub fn is_in(releases: &str, release: &str) -> bool {
+    if releases == HERE_ALONE {
+        return false;
+    }
     let at = |name| RELEASES.iter().position(|known| *known == name).unwrap_or_else(|| panic!("release {name}"));
     let (first, last) = releases.split_once(" to ").unwrap_or((releases, "master"));
     (at(first)..=at(last)).contains(&at(release))

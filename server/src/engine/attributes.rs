@@ -183,13 +183,16 @@ const CLIENT: Functions = functions! {
         OPTIONAL, IMMEDIATE, TIMEOUT, GET_REFRESH_CACHE, GET_POINTER_VALUES, GET_STATIC_VALUES, DATA_SCOPE, SESSION_INFO,
         SESSION_ID, JOB_INFO, APP_INFO, APPNUM, NODE_INFO, NODEID, HOSTNAME
     ],
-    PMIx_Fence: [COLLECT_DATA, TIMEOUT],
+    PMIx_Fence: [COLLECT_DATA, TIMEOUT, CONNECT_ID, CONNECT_OPTIONAL, CONNECT_EARLY_TERM_ALLOWED],
     PMIx_Publish: [TIMEOUT],
     PMIx_Lookup: [TIMEOUT],
     PMIx_Unpublish: [TIMEOUT],
     PMIx_Spawn: [TIMEOUT, FWD_STDOUT, FWD_STDERR, FWD_STDDIAG] + WRITING,
-    PMIx_Connect: [TIMEOUT],
-    PMIx_Disconnect: [TIMEOUT],
+    PMIx_Connect: [
+        TIMEOUT, CONNECT_ID, CONNECT_NOTIFY_EACH, CONNECT_NOTIFY_REQ, CONNECT_OPTIONAL, CONNECT_XCHG_ONLY,
+        CONNECT_EARLY_TERM_ALLOWED
+    ],
+    PMIx_Disconnect: [TIMEOUT, CONNECT_ID, CONNECT_NOTIFY_EACH],
     PMIx_Resolve_peers: [],
     PMIx_Resolve_nodes: [],
     PMIx_Register_event_handler: [
@@ -560,10 +563,10 @@ mod tests {
                 "GROUP_ID",
             ],
         ),
-        ("server/src/engine/collective.rs", &["PMIx_Fence"], &[]),
+        ("server/src/engine/collective.rs", &["PMIx_Fence", "PMIx_Connect", "PMIx_Disconnect"], &[]),
         (
             "server/src/engine/collectives.rs",
-            &["PMIx_Fence", "PMIx_Group_construct"],
+            &["PMIx_Fence", "PMIx_Connect", "PMIx_Disconnect", "PMIx_Group_construct"],
             &["GROUP_CONTEXT_ID", "LOCAL_COLLECTIVE_STATUS", "SORTED_PROC_ARRAY"],
         ),
         ("server/src/engine/buffering.rs", &["PMIx_IOF_pull"], &[]),

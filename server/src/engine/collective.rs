@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::ffi::CString;
 use std::time::Instant;
 
-use pmix_dstore::model::{Info, Nspace, Proc, Status, keys};
+use pmix_dstore::model::{Info, NSPACE_LEN_MAX, Nspace, Proc, Status, keys};
 
 use super::peer::PeerId;
 
@@ -41,6 +41,60 @@ impl Kind {
     }
 }
 
+/// What RFC0003 lets a process say of a connect, and of later collectives of the connected processes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Terms {
+    /// The operation's identifier: collectives of the same processes with other ones are others.
+    pub id: Option<Vec<u8>>,
+    /// A connect exchanges data, and connects nobody.
+    pub is_exchange_only: bool,
+    /// Processes that end before they connect are no failure.
+    pub is_optional: bool,
+    /// Processes may end without a disconnect.
+    pub lets_end: bool,
+}
+
+impl Terms {
+    /// Reads the infos of a request.
+    ///
+    /// # Errors
+    /// `BAD_PARAM` for an identifier that is no string, or is longer than a namespace.
+    pub fn read(kind: &Kind, infos: &[Info]) -> Result<Terms, Status> {
+        if !matches!(kind, Kind::Fence | Kind::Connect | Kind::Disconnect) {
+            return Ok(Terms::default());
+        }
+        let id = Info::find(infos, keys::CONNECT_ID).map(|id| {
+            let text = id.as_text().filter(|text| text.len() <= NSPACE_LEN_MAX);
+            text.map(<[u8]>::to_vec).ok_or(Status::ERR_BAD_PARAM)
+        });
+        Ok(Terms {
+            id: id.transpose()?,
+            is_exchange_only: Info::is_set(infos, keys::CONNECT_XCHG_ONLY),
+            is_optional: Info::is_set(infos, keys::CONNECT_OPTIONAL),
+            lets_end: Info::is_set(infos, keys::CONNECT_EARLY_TERM_ALLOWED),
+        })
+    }
+}
+
+/// The participants without which a collective succeeds.
+pub(super) enum Dispensable {
+    Nobody,
+    Everybody,
+    /// Those that had ended before the others connected, sorted.
+    Only(Vec<Proc>),
+}
+
+impl Dispensable {
+    /// Whether the collective fails without one of these processes.
+    pub fn leaves(&self, lost: Vec<Proc>) -> bool {
+        match self {
+            Dispensable::Nobody => !lost.is_empty(),
+            Dispensable::Everybody => false,
+            Dispensable::Only(named) => lost.iter().any(|proc| named.binary_search(proc).is_err()),
+        }
+    }
+}
+
 /// One collective that is going on.
 pub(super) struct Collective {
     pub kind: Kind,
@@ -49,6 +103,10 @@ pub(super) struct Collective {
     /// The participants, sorted: together with the kind it identifies a collective.
     pub signature: Vec<Proc>,
     pub infos: Vec<Info>,
+    /// The identifier among these belongs to the collective's identity, too.
+    pub terms: Terms,
+    /// Processes that have not come have been asked to.
+    pub has_asked: bool,
     /// A fence that exchanges the participants' values.
     pub collect: bool,
     /// When its first process entered.
@@ -80,8 +138,16 @@ pub(super) struct Contributed {
 
 impl Collective {
     /// A collective that a process is about to enter.
-    pub fn new(kind: Kind, procs: Vec<Proc>, signature: Vec<Proc>, infos: Vec<Info>, now: Instant) -> Collective {
+    pub fn new(
+        kind: Kind,
+        (procs, signature): (Vec<Proc>, Vec<Proc>),
+        infos: Vec<Info>,
+        terms: Terms,
+        now: Instant,
+    ) -> Collective {
         Collective {
+            has_asked: false,
+            terms,
             collect: kind.collects(&infos),
             kind,
             procs,

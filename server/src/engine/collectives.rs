@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use pmix_client::get::timeout_of;
-use pmix_dstore::codec::Dialect;
 use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::model::{Bytes, Info, Key, Nspace, Proc, Rank, Status, Value, keys};
 use pmix_dstore::{fallible_alloc, qualified};
@@ -12,7 +11,8 @@ use pmix_wire::blob::{self, Contribution, Origin};
 use pmix_wire::reply::{ConnectWriter, FenceReply};
 use pmix_wire::{MESSAGE_LEN_MAX, jobinfo};
 
-use super::collective::{Arrival, Collective, Contributed, Kind};
+use super::apart::REFUSED;
+use super::collective::{Arrival, Collective, Contributed, Dispensable, Kind, Terms};
 use super::limits::FENCES_MAX;
 use super::nspaces::recipient;
 use super::peer::{Peer, PeerId};
@@ -37,32 +37,54 @@ impl Engine {
         now: Instant,
     ) {
         let Some(proc) = self.peers.get(&peer).map(|peer| peer.proc.clone()) else { return };
-        let (procs, signature) = match self.check_entry(&kind, &proc, procs, &infos) {
-            Ok(named) => named,
+        let checked = Terms::read(&kind, &infos)
+            .and_then(|terms| Ok((self.check_entry(&kind, &proc, procs, &infos, &terms)?, terms)));
+        let ((procs, signature), terms) = match checked {
+            Ok(checked) => checked,
             Err(status) => return self.reply_status(peer, tag, status),
         };
         let collect = kind.collects(&infos);
         let deadline = timeout_of(&infos).map(|wait| now + wait);
-        let id = match self.open_collective(&kind, &signature, &proc) {
+        let wants = |key| matches!(kind, Kind::Connect | Kind::Disconnect) && Info::is_set(&infos, key);
+        let tells_each = wants(keys::CONNECT_NOTIFY_EACH);
+        let asks = kind == Kind::Connect && wants(keys::CONNECT_NOTIFY_REQ);
+        if asks && self.is_out_of_reach(peer, &signature) {
+            return self.reply_status(peer, tag, REFUSED);
+        }
+        let mut is_first = false;
+        let id = match self.open_collective(&kind, &signature, &terms, &proc) {
             Some(id) => id,
             None if self.collectives.len() >= FENCES_MAX && self.fences_of(peer) >= FENCES_MAX => {
                 return self.refuse_more(peer, tag, "collectives that are not over");
             }
             None => {
                 self.collective_next += 1;
-                self.collectives.insert(self.collective_next, Collective::new(kind, procs, signature, infos, now));
+                is_first = true;
+                let mut opened = Collective::new(kind, (procs, signature), infos, terms.clone(), now);
+                opened.has_asked = asks;
+                self.collectives.insert(self.collective_next, opened);
                 self.collective_next
             }
         };
         let Some(collective) = self.collectives.get_mut(&id) else { return };
         // The earliest time-out ends it for all.
         collective.deadline = collective.deadline.into_iter().chain(deadline).min();
-        if collective.collect != collect {
+        let agrees = collective.kind != Kind::Connect || collective.terms == terms;
+        if collective.collect != collect || !agrees {
             // All local participants must agree, as the exchange of released servers demands.
             collective.status = Status::ERR_BAD_PARAM;
         }
+        // Of connected processes one may name their namespace, whose client adds the terms, and another one the processes.
+        collective.terms.is_optional |= terms.is_optional;
+        collective.terms.lets_end |= terms.lets_end;
         collective.present.insert(proc.clone());
         collective.arrived.push(Arrival { peer, tag, proc });
+        if is_first && asks {
+            self.ask_to_connect(peer, id, now);
+        }
+        if tells_each {
+            self.tell_of_arrival(peer, id, now);
+        }
         self.advance(id);
     }
 
@@ -76,6 +98,7 @@ impl Engine {
         proc: &Proc,
         procs: Vec<Proc>,
         infos: &[Info],
+        terms: &Terms,
     ) -> Result<(Vec<Proc>, Vec<Proc>), Status> {
         let procs = self.members_of(proc, procs)?;
         if !procs.iter().any(|participant| participant.covers(proc)) {
@@ -96,16 +119,16 @@ impl Engine {
         if !self.is_of_host(kind, &signature, infos) {
             self.check_required(infos)?;
         }
-        if *kind == Kind::Disconnect && !self.may_disconnect(proc, &signature) {
+        if *kind == Kind::Disconnect && !self.may_disconnect(proc, &signature, terms) {
             return Err(Status::ERR_INVALID_OPERATION);
         }
         Ok((procs, signature))
     }
 
     /// The collective of these participants that `proc` has not entered yet and still can.
-    fn open_collective(&self, kind: &Kind, signature: &[Proc], proc: &Proc) -> Option<u64> {
+    fn open_collective(&self, kind: &Kind, signature: &[Proc], terms: &Terms, proc: &Proc) -> Option<u64> {
         let is_open = |other: &Collective| {
-            let same = other.kind == *kind && self.are_same(&other.signature, signature);
+            let same = other.kind == *kind && other.terms.id == terms.id && self.are_same(&other.signature, signature);
             same && !other.at_host && !other.present.contains(proc)
         };
         self.collectives.iter().find(|(_, other)| is_open(other)).map(|(id, _)| *id)
@@ -113,11 +136,23 @@ impl Engine {
 
     /// Whether a process may disconnect from others: it is connected with them, or a connect has begun, because a
     /// process need not wait for the connect before the disconnect.
-    fn may_disconnect(&self, proc: &Proc, signature: &[Proc]) -> bool {
+    fn may_disconnect(&self, proc: &Proc, signature: &[Proc], terms: &Terms) -> bool {
         let is_connecting = |other: &Collective| {
-            other.kind == Kind::Connect && other.signature == signature && other.present.contains(proc)
+            let same = other.signature == signature && other.terms.id == terms.id;
+            other.kind == Kind::Connect && same && !other.terms.is_exchange_only && other.present.contains(proc)
         };
-        self.are_connected(signature) || self.collectives.values().any(is_connecting)
+        self.are_connected(signature, terms) || self.collectives.values().any(is_connecting)
+    }
+
+    /// The participants without which a collective succeeds.
+    fn dispensable_in(&self, collective: &Collective) -> Dispensable {
+        match &collective.terms {
+            Terms { is_optional: true, .. } if collective.kind == Kind::Connect => Dispensable::Everybody,
+            _ if collective.kind == Kind::Connect => Dispensable::Nobody,
+            Terms { lets_end: true, .. } => Dispensable::Everybody,
+            Terms { is_optional: true, .. } => Dispensable::Only(self.never_connected(collective)),
+            _ => Dispensable::Nobody,
+        }
     }
 
     /// Whether two signatures denote the same processes. Signatures of a group may have been made before and after the loss of
@@ -135,25 +170,26 @@ impl Engine {
         state.is_some_and(|state| state.is_local(proc.rank) && !state.is_alive(proc.rank))
     }
 
-    /// The number of processes of this node that take part or still can, and whether some cannot any more.
+    /// The number of processes of this node that take part or still can, and whether some that it needs cannot any more.
     fn local_participants(&self, collective: &Collective) -> (usize, bool) {
         let signature = &collective.signature;
-        let (mut count, mut lost) = (0, false);
+        let over = self.over_for(collective);
+        let (mut count, mut lost) = (0, over.clone());
         for nspace in Self::nspaces_of(signature) {
             let Some(state) = self.nspaces.get(&nspace) else { continue };
-            let mut named = signature.iter().filter(|proc| proc.nspace == nspace);
+            let named = signature.iter().filter(|proc| proc.nspace == nspace);
             if named.clone().any(|proc| proc.rank == Rank::WILDCARD) {
                 count += state.local_alive();
-                lost |= state.local_alive() < state.local_size();
+                lost.extend(state.ended().map(|rank| Proc::new(nspace.clone(), rank)));
             } else {
                 // Some may be registered only later.
                 let may_come = |rank| state.is_alive(rank) || !state.is_local(rank) && self.runs_here(state, rank);
                 count += named.clone().filter(|proc| may_come(proc.rank)).count();
-                lost |= named.any(|proc| state.is_local(proc.rank) && !state.is_alive(proc.rank));
+                lost.extend(named.filter(|proc| state.is_local(proc.rank) && !state.is_alive(proc.rank)).cloned());
             }
         }
-        let over = self.over_for(collective).len();
-        (count.saturating_sub(over), lost || over > 0)
+        let fails = !lost.is_empty() && self.dispensable_in(collective).leaves(lost);
+        (count.saturating_sub(over.len()), fails)
     }
 
     /// The participants that have finalized and are not expected back by those that have arrived.
@@ -419,14 +455,15 @@ impl Engine {
             Kind::Destruct(group) => self.complete_destruct(&group, collective, status),
             Kind::Fence => self.complete_fence(id, collective, status),
             Kind::Connect => {
-                if status.is_success() {
-                    self.connect_all(&collective.signature);
+                if status.is_success() && !collective.terms.is_exchange_only {
+                    self.connect_all(&collective);
                 }
+                self.withdraw_request(&collective);
                 self.complete_connect(&collective, status);
             }
             Kind::Disconnect => {
                 if status.is_success() || status == Status::ERR_LOST_CONNECTION {
-                    self.disconnect_all(&collective.signature);
+                    self.disconnect_all(&collective.signature, &collective.terms);
                 }
                 for arrival in collective.arrived {
                     self.reply_status(arrival.peer, arrival.tag, status);
@@ -464,13 +501,22 @@ impl Engine {
     /// Answers each participant with the data of the other jobs. Participants of one job and release get the same bytes.
     fn complete_connect(&mut self, connect: &Collective, status: Status) {
         let nspaces = Self::nspaces_of(&connect.signature);
-        let mut replies: HashMap<(&Nspace, Dialect, String), Result<Vec<u8>, Status>> = HashMap::new();
+        // Without a process of it an optional connect is no consent of a job.
+        let has_come = |nspace: &Nspace| {
+            !connect.terms.is_optional
+                || connect.at_host
+                || connect.arrived.iter().any(|one| one.proc.nspace == *nspace)
+        };
+        let has_come: Vec<bool> = nspaces.iter().map(has_come).collect();
+        let mut replies: HashMap<_, Result<Vec<u8>, Status>> = HashMap::new();
         for Arrival { peer, tag, proc } in &connect.arrived {
             let Some(to) = self.peers.get(peer) else { continue };
-            let of_peer = (&proc.nspace, to.dialect, to.version_text.clone());
+            let of_peer = (&proc.nspace, to.user.uid, to.dialect, to.version_text.clone());
             let reply = replies.entry(of_peer).or_insert_with(|| {
-                let others = nspaces.iter().filter(|nspace| **nspace != proc.nspace && status.is_success());
-                self.connect_reply(to, status, others)
+                let others = nspaces.iter().zip(&has_come).filter(|(nspace, has_come)| {
+                    **nspace != proc.nspace && status.is_success() && (**has_come || self.sees(proc, to.user, nspace))
+                });
+                self.connect_reply(to, status, others.map(|(nspace, _)| nspace))
             });
             let reply = reply.as_ref().map_err(|status| *status).and_then(|reply| fallible_alloc::copy(reply));
             self.send(*peer, *tag, |_, _| reply);

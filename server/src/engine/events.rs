@@ -83,6 +83,11 @@ impl EventCache {
         }
     }
 
+    /// Forgets the events with this code whose infos say that they are out of date.
+    pub fn forget(&mut self, code: Status, are_old: impl Fn(&[Info]) -> bool) {
+        self.retain(|event| event.notification.status != code || !are_old(&event.notification.infos));
+    }
+
     fn retain(&mut self, keep: impl Fn(&Cached) -> bool) {
         self.events.retain(keep);
         self.bytes = self.events.iter().map(|event| event.len).sum();

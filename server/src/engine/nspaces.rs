@@ -218,6 +218,11 @@ impl NspaceState {
         self.clients.keys().chain(&self.deregistered).copied()
     }
 
+    /// The processes of this node that can enter no further collective.
+    pub fn ended(&self) -> impl Iterator<Item = Rank> {
+        self.gone.iter().chain(&self.deregistered).copied()
+    }
+
     /// Whether the process ran on this node and the host has deregistered it.
     pub fn has_left(&self, rank: Rank) -> bool {
         self.deregistered.contains(&rank)

@@ -57,6 +57,7 @@ mod gets;
 mod groups;
 mod inspection;
 mod monitors;
+mod namespaces_of_connects;
 mod nspaces;
 mod outputs;
 mod participants;

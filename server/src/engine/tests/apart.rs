@@ -381,6 +381,28 @@ fn a_group_with_dead_members_gives_no_access_to_their_data() {
 }
 
 #[test]
+fn an_optional_connect_with_dead_processes_tells_nothing_of_their_job() {
+    let mut bench = Bench::of_two();
+    let procs = vec![proc(0), of_bob(0)];
+    let connect = |key: &'static str| {
+        let infos = vec![Info::new(key, Value::Bool(true))];
+        Request::Connect { procs: procs.clone(), infos, extra: Vec::new() }
+    };
+    bench.ask_as(BOBS, connect(keys::CONNECT_NOTIFY_REQ));
+    assert_eq!(bench.told(BOBS), Some(Status::ERR_NO_PERMISSIONS), "nor are processes of others asked");
+    bench.ask_as(BOBS, connect(keys::CONNECT_OPTIONAL));
+    bench.sent.clear();
+    bench.engine.disconnected(ANNS, bench.now);
+    bench.drain();
+    let (_, _, bytes) = bench.sent.iter().find(|(to, ..)| *to == BOBS).expect("the reply");
+    let reply = ConnectReply::decode(PLAIN, Version::OURS, bytes).unwrap();
+    assert_eq!((reply.status, reply.jobs.len()), (Status::SUCCESS, 0));
+    bench.sent.clear();
+    bench.ask_as(BOBS, size_of(nspace()));
+    assert_eq!(bench.told(BOBS), Some(Status::ERR_NO_PERMISSIONS));
+}
+
+#[test]
 fn the_host_gets_ids_from_the_kernel_or_its_own_registration() {
     let mut bench = Bench::of_two();
     let user = |infos: &[Info]| {

@@ -1,5 +1,6 @@
 //! Participants: ended processes, connected processes, groups and special ranks; and other servers' jobs.
 
+use super::super::collective::Terms;
 use super::super::limits::CONNECTS_MAX;
 use super::*;
 
@@ -239,7 +240,8 @@ fn connects_that_are_never_ended_do_not_pile_up() {
         assert_eq!(bench.connect_status(0, 10), Some(Status::SUCCESS));
     }
     assert_eq!(bench.engine.connected.len(), CONNECTS_MAX, "the oldest are forgotten");
-    assert!(!bench.engine.are_connected(&others(8)) && bench.engine.are_connected(&others(9)));
+    let terms = Terms::default();
+    assert!(!bench.engine.are_connected(&others(8), &terms) && bench.engine.are_connected(&others(9), &terms));
 }
 
 #[test]
