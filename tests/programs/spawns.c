@@ -5,7 +5,10 @@
  *   spawns family            two ranks of this program, which connect to their parents and disconnect again
  *   spawns child             such a rank
  *   spawns missing           a program that is not there, a directory that is not there, another node, no rank, a required attribute
+ *   spawns inherit SCRIPT    a rank of sh -c SCRIPT that is handed all of the caller's environment
+ *   spawns long              a program whose arguments are too long, then a short one
  *   spawns kill              two ranks that sleep, which it ends by PMIx_Job_control; the others go on
+ *   spawns terminate         the same by SIGTERM, which they ignore
  *   spawns fail              a rank that exits with status 3
  *   spawns many TIMES        so many jobs of one rank, one after the other
  */
@@ -139,18 +142,41 @@ static void missing(void)
     spawn(&app, 1, &required, nspace);
 }
 
-static void end_by_command(void)
+static void inherit(char *script)
 {
-    char *words[] = { "sleep", "1000", NULL };
+    char *words[] = { "sh", "-c", script, NULL };
+    pmix_app_t app = app_of(words, 1);
+    app.env = environ;
+    pmix_nspace_t nspace;
+    spawn(&app, 1, NULL, nspace);
+    await_ends(1);
+}
+
+static void too_long(void)
+{
+    char *text = need(malloc(300001)), *words[] = { "true", text, NULL };
+    memset(text, 'x', 300000);
+    text[300000] = '\0';
+    pmix_app_t app = app_of(words, 1);
+    pmix_nspace_t nspace;
+    spawn(&app, 1, NULL, nspace);
+    words[1] = NULL;
+    spawn(&app, 1, NULL, nspace);
+    await_ends(1);
+    free(text);
+}
+
+static void end_by_command(char **words, const char *key)
+{
     pmix_app_t app = app_of(words, 2);
     pmix_nspace_t nspace;
     spawn(&app, 1, NULL, nspace);
     pmix_proc_t all = proc_of(nspace, PMIX_RANK_WILDCARD);
-    infos_t kill = { 0 };
-    add(&kill, PMIX_JOB_CTRL_KILL, value_bool(true));
+    infos_t how = { 0 };
+    add(&how, key, value_bool(true));
     pmix_info_t *results = NULL;
     size_t count = 0;
-    say("kill: %d", PMIx_Job_control(&all, 1, kill.items, kill.count, &results, &count));
+    say("control: %d", PMIx_Job_control(&all, 1, how.items, how.count, &results, &count));
     await_ends(1);
 }
 
@@ -199,8 +225,16 @@ int main(int argc, char **argv)
             family(argv[0], &me);
         } else if (strcmp(kind, "missing") == 0) {
             missing();
+        } else if (strcmp(kind, "inherit") == 0) {
+            inherit(argv[2]);
+        } else if (strcmp(kind, "long") == 0) {
+            too_long();
         } else if (strcmp(kind, "kill") == 0) {
-            end_by_command();
+            char *words[] = { "sleep", "1000", NULL };
+            end_by_command(words, PMIX_JOB_CTRL_KILL);
+        } else if (strcmp(kind, "terminate") == 0) {
+            char *words[] = { "sh", "-c", "trap '' TERM; while true; do sleep 1; done", NULL };
+            end_by_command(words, PMIX_JOB_CTRL_TERMINATE);
         } else if (strcmp(kind, "fail") == 0) {
             fail();
         } else if (strcmp(kind, "many") == 0) {

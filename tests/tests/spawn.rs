@@ -5,8 +5,14 @@ use pmix_tests::{Ended, Library, Run, Traces, pmixrun, program};
 
 /// Two ranks of `tests/programs/spawns.c` with this library.
 fn spawns(library: Library, words: &[&str]) -> Ended {
+    spawns_with(library, "", words)
+}
+
+/// The same with further options of pmixrun.
+fn spawns_with(library: Library, options: &str, words: &[&str]) -> Ended {
     let traces = Traces::begin();
-    let run = Run::new(pmixrun(), library).traced(&traces).args("-n 2 --timeout 60").arg(program("spawns"));
+    let run = Run::new(pmixrun(), library).traced(&traces).args("-n 2 --timeout 60").args(options);
+    let run = run.arg(program("spawns"));
     let ended = words.iter().fold(run, Run::arg).run();
     traces.assert_none_left(&ended);
     ended
@@ -91,9 +97,30 @@ fn what_cannot_be_started_is_said_and_the_job_goes_on() {
 fn a_spawned_job_is_ended_by_command_and_the_others_go_on() {
     let ended = spawns(Library::ours(), &["kill"]);
     let end = format!("end of .job1: {}", Status::ERR_JOB_KILLED_BY_CMD.0);
-    let told = [end.as_str(), "kill: 0", "spawn: 0 .job1"];
+    let told = [end.as_str(), "control: 0", "spawn: 0 .job1"];
     assert_eq!((ended.code(), lines(&ended)), (0, with_ends(&told)), "{ended}");
     assert_eq!(ended.stderr, "", "{ended}");
+    // Ranks that ignore SIGTERM are killed after the grace period.
+    let ended = spawns_with(Library::ours(), "--grace 0.3", &["terminate"]);
+    assert_eq!((ended.code(), lines(&ended)), (0, with_ends(&told)), "{ended}");
+}
+
+#[test]
+fn children_have_the_environment_of_their_parent_and_none_of_its_launcher() {
+    let script = "echo child $FOO ${PMI_FD-none} ${OMPI_MCA_btl-none}";
+    for kind in ["inherit", "shell"] {
+        let ended = spawns_with(Library::ours(), "-x FOO=1 --mca btl self", &[kind, script]);
+        assert!(ended.count("child 1 none self") > 0, "{kind}: {ended}");
+    }
+}
+
+#[test]
+fn a_command_line_that_is_too_long_is_refused_and_the_next_one_is_taken() {
+    let ended = spawns(Library::ours(), &["long"]);
+    let refused = format!("spawn: {} -", Status::ERR_JOB_FAILED_TO_LAUNCH.0);
+    let told = [refused.as_str(), "end of .job2: 0", "spawn: 0 .job2"];
+    assert_eq!((ended.code(), lines(&ended)), (0, with_ends(&told)), "{ended}");
+    assert!(ended.stderr.contains("bytes, and 200000 are the most"), "{ended}");
 }
 
 /// As under mpirun: a rank that fails ends all jobs of the launcher.

@@ -211,17 +211,12 @@ impl Args {
     /// What to print: the mistake and its remedy, the help or the version.
     pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Args, clap::Error> {
         let words: Vec<OsString> = words.into_iter().collect();
-        let mut parts: Vec<Vec<OsString>> = parts(&words).map(<[OsString]>::to_vec).collect();
-        let (first, has_end) = spelled_out(&Options::command(), parts.remove(0));
         let wrong = |why: String| Options::command().error(ErrorKind::ValueValidation, why);
-        if has_end {
-            // What follows is the program's own.
-            let (words, _) = spelled_out(&Options::command(), words);
-            return Options::try_parse_from(words)?.checked(&[]).map_err(wrong);
-        }
+        let mut parts = parts(&words);
+        let first = parts.remove(0);
         let mut further = Vec::new();
         for part in parts {
-            let words = words.first().cloned().into_iter().chain(part).collect();
+            let words = words.iter().take(1).cloned().chain(part).collect();
             let (words, _) = spelled_out(&Options::command(), words);
             let matches = Options::command().try_get_matches_from(words)?;
             if let Some(id) = matches.ids().find(|id| is_of_job(&matches, id.as_str())) {
@@ -230,6 +225,7 @@ impl Args {
             }
             further.push(Options::from_arg_matches(&matches)?);
         }
+        let (first, _) = spelled_out(&Options::command(), first);
         Options::try_parse_from(first)?.checked(&further).map_err(wrong)
     }
 
@@ -240,15 +236,28 @@ impl Args {
 }
 
 /// The parts of a command line, one for each application. Programs may have the word for themselves; with a number of ranks behind it,
-/// it separates applications.
-fn parts(words: &[OsString]) -> impl Iterator<Item = &[OsString]> {
-    let is_cut = |at: &usize| {
-        let next = words.get(at + 1).map(|next| next.to_string_lossy());
-        words[*at] == ":" && next.is_some_and(|next| RANKS_NAMES.iter().any(|name| next == *name))
-    };
-    let cuts: Vec<usize> = (0..words.len()).filter(is_cut).collect();
-    let starts = std::iter::once(0).chain(cuts.clone().into_iter().map(|cut| cut + 1));
-    starts.zip(cuts.into_iter().chain([words.len()])).map(|(start, end)| &words[start..end])
+/// it separates applications. After `--` all words are the program's.
+fn parts(words: &[OsString]) -> Vec<Vec<OsString>> {
+    let mut parts = Vec::new();
+    let mut rest = words;
+    while let Some(at) = (0..rest.len()).find(|at| rest[*at] == ":" && rest.get(at + 1).is_some_and(tells_ranks)) {
+        // A further application has no name before its options.
+        let own = if parts.is_empty() { rest[..at].to_vec() } else { [&words[..1], &rest[..at]].concat() };
+        if spelled_out(&Options::command(), own).1 {
+            break;
+        }
+        parts.push(rest[..at].to_vec());
+        rest = &rest[at + 1..];
+    }
+    parts.push(rest.to_vec());
+    parts
+}
+
+/// Whether a word tells the number of ranks, which may be a part of it: `-n`, `-n4`, `-np=4`.
+fn tells_ranks(word: &OsString) -> bool {
+    let word = word.to_string_lossy();
+    let is_number = |rest: &str| rest.trim_start_matches('=').parse::<u32>().is_ok();
+    RANKS_NAMES.iter().any(|name| word == *name || word.strip_prefix(name).is_some_and(is_number))
 }
 
 /// Whether the command line of a further application has this option, which is for the whole job.
@@ -442,6 +451,9 @@ mod tests {
         assert_eq!(args.apps[1].wdir, Some("/tmp".into()));
         assert_eq!(args.apps[1].variables, [("B".into(), "2".into())]);
         assert_eq!((args.apps[0].wdir.clone(), args.apps[2].variables.len()), (None, 0));
+        assert_eq!(run("-n 1 one : -n2 two : -np=3 three").ranks(), 6);
+        let args = run("-n 1 one : -n 1 -- two : -n 1 three");
+        assert_eq!((args.apps.len(), &args.apps[1].args[..]), (2, &[":", "-n", "1", "three"].map(OsString::from)[..]));
     }
 
     #[test]

@@ -126,6 +126,11 @@ impl JobDirectory {
     pub fn rank(&self, rank: u32) -> PathBuf {
         self.0.join(rank.to_string())
     }
+
+    /// Removes it. What cannot be removed goes with the session's.
+    pub fn remove(&self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 impl Drop for Directories {

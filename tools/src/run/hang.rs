@@ -25,14 +25,16 @@ pub(super) fn explained(tables: &[Table<'_>], waiting: &Waiting) -> Vec<String> 
     let mut lines = first(collectives.collect());
     lines.extend(first(gets.collect()));
     let told = told_of(waiting);
+    let mut others = Vec::new();
     for table in tables {
         let is_elsewhere = |(process, row): &&(ProcInfo, &Row)| {
             process.proc.nspace == *table.job && row.ended.is_none() && !told.contains(&process.proc)
         };
         // The launched job is the first, and the only one in most cases.
         let of = if table.job == tables[0].job { String::new() } else { format!(" of {}", table.job) };
-        lines.extend(elsewhere(ranks.iter().filter(is_elsewhere), &of));
+        others.extend(elsewhere(ranks.iter().filter(is_elsewhere), &of));
     }
+    lines.extend(first(others));
     lines
 }
 

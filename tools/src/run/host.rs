@@ -389,6 +389,26 @@ mod tests {
         assert_eq!(events.expire(Instant::now()), None);
     }
 
+    /// Two wait for a value that the first of them takes; a third has ended before.
+    #[test]
+    fn a_value_for_one_reader_goes_to_one_that_lives() {
+        let (host, events) = host();
+        let keys = [Key::from("once")];
+        let wait = [Info::new(keys::WAIT, Value::Bool(true))];
+        for rank in 1..4 {
+            let by = Proc { rank: Rank(rank), ..me() };
+            assert_eq!(host.lookup(&by, &keys, &wait, Completion::by_id(u64::from(rank))), Status::SUCCESS);
+        }
+        events.published().lock().process_ended(&Proc { rank: Rank(1), ..me() });
+        let once = Value::Code { ty: pmix_dstore::model::DataType::PERSIST, bits: 1 };
+        let infos = [Info::new("once", Value::Int(1)), Info::new(keys::PERSISTENCE, once)];
+        let values = infos[..1].iter().map(|info| (&info.key, &info.value));
+        let mut published = host.published.lock();
+        published.add(&me(), values, &Terms::read(&infos).unwrap()).unwrap();
+        assert_eq!(published.ready().into_iter().map(|(_, data)| data.len()).collect::<Vec<_>>(), [1]);
+        assert!(published.ready().is_empty(), "the other one waits");
+    }
+
     #[test]
     fn a_job_is_aborted_as_a_whole() {
         let (host, events) = host();

@@ -134,9 +134,9 @@ impl Job {
         self.beside + self.place.size
     }
 
-    /// The info array for the registration.
-    pub fn infos(&self) -> Vec<Info> {
-        self.infos.clone()
+    /// Takes the info array for the registration.
+    pub fn take_infos(&mut self) -> Vec<Info> {
+        std::mem::take(&mut self.infos)
     }
 
     fn session(&self, directories: &Directories) -> Info {

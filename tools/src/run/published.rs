@@ -3,6 +3,7 @@
 //! All processes have one user, so access lists say nothing here. All are on one node, so the ranges up to the global one are the same.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Instant;
 
 use pmix_client::events::range;
@@ -27,10 +28,31 @@ enum Range {
     Namespace,
     /// The publisher.
     Own,
-    /// These.
-    These(Vec<Proc>),
+    /// These, which all values of one publication share.
+    These(Arc<[Proc]>),
     /// None: it is for the resource manager.
     Nobody,
+}
+
+impl Range {
+    /// The memory for named processes.
+    fn bytes(&self) -> usize {
+        match self {
+            Range::These(these) => size_of_val(&**these),
+            _ => 0,
+        }
+    }
+
+    /// The number of a range, the narrowest first.
+    fn width(&self) -> u8 {
+        match self {
+            Range::Nobody => 0,
+            Range::Own => 1,
+            Range::These(_) => 2,
+            Range::Namespace => 3,
+            Range::All => 4,
+        }
+    }
 }
 
 /// How long a value stays.
@@ -63,6 +85,7 @@ impl Terms {
         let number =
             |key: &str| Info::find(infos, key).map(|value| value.as_u64().ok_or(Status::ERR_BAD_PARAM)).transpose();
         let named = || Info::find(infos, keys::EVENT_CUSTOM_RANGE).map(|value| value.iter_procs().cloned().collect());
+        let named = || named().filter(|these: &Arc<[Proc]>| !these.is_empty());
         let range = match number(keys::RANGE)?.map(u8::try_from) {
             None | Some(Ok(range::UNDEF | range::LOCAL | range::SESSION | range::GLOBAL)) => Range::All,
             Some(Ok(range::NAMESPACE)) => Range::Namespace,
@@ -110,7 +133,8 @@ impl Item {
         }
     }
 
-    /// Whether a process could find both this value and one that `publisher` publishes on these terms.
+    /// Whether it is in the range in which `publisher` publishes on these terms. Of values in different ranges a process finds the one in
+    /// the narrowest.
     fn collides(&self, publisher: &Proc, terms: &Terms) -> bool {
         match (&self.terms.range, &terms.range) {
             (Range::Namespace, Range::Namespace) => self.publisher.nspace == publisher.nspace,
@@ -158,7 +182,8 @@ impl Published {
         for (key, value) in values {
             // Store a copy: the received value may keep the memory of the whole message.
             let packed = pack_stored(value)?;
-            let bytes = key.as_bytes().len() + packed.len();
+            // Each value counts its finders, although values of one publication share them: a process may publish one by one.
+            let bytes = key.as_bytes().len() + packed.len() + terms.range.bytes();
             bytes_all += bytes;
             if share.values + items.len() >= VALUES_MAX || bytes_all > BYTES_MAX {
                 return Err(Status::ERR_OUT_OF_RESOURCE);
@@ -181,6 +206,8 @@ impl Published {
 
     /// A process has ended.
     pub fn process_ended(&mut self, process: &Proc) {
+        // It waits for nothing any more. The server takes no answer for it.
+        self.waiting.retain(|lookup| lookup.by != *process);
         self.take_out(|_, item| item.publisher == *process && item.terms.persistence == Persistence::Process);
     }
 
@@ -204,9 +231,8 @@ impl Published {
 
     /// The value that a process finds under a key: that of the narrowest range comes first.
     fn found(&self, by: &Proc, key: &Key) -> Option<&Item> {
-        let mut all: Vec<&Item> = self.values.get(key)?.iter().filter(|item| item.is_found_by(by)).collect();
-        all.sort_by_key(|item| item.terms.range == Range::All);
-        all.first().copied()
+        let found = self.values.get(key)?.iter().filter(|item| item.is_found_by(by));
+        found.min_by_key(|item| item.terms.range.width())
     }
 
     /// Whether a process finds all of `keys`.
@@ -235,11 +261,17 @@ impl Published {
 
     /// Lookups that can be answered now, with their answers.
     pub fn ready(&mut self) -> Vec<(Lookup, Vec<Pdata>)> {
-        let (ready, waiting) =
-            std::mem::take(&mut self.waiting).into_iter().partition(|lookup| self.has_all(&lookup.by, &lookup.keys));
-        self.waiting = waiting;
-        let ready: Vec<WaitingLookup> = ready;
-        ready.into_iter().map(|lookup| (lookup.done, self.read(&lookup.by, &lookup.keys))).collect()
+        let mut ready = Vec::new();
+        // One after the other: a lookup may take what another one waits for.
+        for lookup in std::mem::take(&mut self.waiting) {
+            if self.has_all(&lookup.by, &lookup.keys) {
+                let data = self.read(&lookup.by, &lookup.keys);
+                ready.push((lookup.done, data));
+            } else {
+                self.waiting.push(lookup);
+            }
+        }
+        ready
     }
 
     /// Removes and returns the lookups whose time limit has passed; also returns the next time limit.

@@ -315,6 +315,7 @@ impl Start {
     pub fn words(&self, error: Errno) -> String {
         let path = self.path.to_string_lossy();
         let hint = match error {
+            Errno::EAGAIN => " (the limit of this user's processes may be reached: ulimit -u)".to_owned(),
             // In some containers.
             Errno::EPERM if self.stops_on_exec => " (--stop-on-exec needs permission for ptrace)".to_owned(),
             Errno::ENOENT => match interpreter(Path::new(OsStr::from_bytes(self.path.as_bytes()))) {

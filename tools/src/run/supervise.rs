@@ -25,7 +25,7 @@ use super::EXIT_OUTPUT;
 use super::args::Args;
 use super::binding::Binding;
 use super::control::JobRanks;
-use super::directories::Directories;
+use super::directories::{Directories, JobDirectory};
 use super::halts::Halts;
 use super::hang;
 use super::host::{Event, Events, Jobs};
@@ -120,6 +120,7 @@ pub(super) struct Launcher<'a> {
 /// A job whose ranks have been started.
 struct RunningJob {
     job: Job,
+    directory: JobDirectory,
     /// The watchdog's number of its first program.
     first_program: u32,
     /// Where its ranks wait for a debugger.
@@ -128,6 +129,8 @@ struct RunningJob {
     is_ended_by_command: bool,
     /// Whether all its ranks have ended and its end has been told.
     is_over: bool,
+    /// The time at which ranks that were sent SIGTERM, the job alone being ended, are killed.
+    kill_at: Option<Instant>,
 }
 
 impl RunningJob {
@@ -153,8 +156,14 @@ struct Supervisor<'a> {
     jobs: Vec<RunningJob>,
     /// What the host knows of them.
     places: Jobs,
-    /// How many programs the watchdog knows.
+    /// How many programs the watchdog has been told of.
     programs: u32,
+    /// How many jobs have been spawned, or were to be.
+    spawned: u32,
+    /// The spawned jobs that have ended and that the server still knows, in the order of their ends.
+    ended: VecDeque<usize>,
+    /// All ranks have ended, and what they have started is being ended.
+    is_closing: bool,
     stdout: Sink,
     stderr: Sink,
     signals: SignalFd,
@@ -225,6 +234,9 @@ pub(super) fn supervise(
         jobs: Vec::new(),
         places,
         programs: 0,
+        spawned: 0,
+        ended: VecDeque::new(),
+        is_closing: false,
         stdout: Sink::new(Stream::Out),
         stderr: Sink::new(Stream::Err),
         signals,
@@ -253,17 +265,22 @@ pub(super) fn supervise(
     }
     let forked = started.elapsed();
     supervisor.run();
-    Ok(Ended {
-        exit_status: supervisor.exit_status(),
-        spawned: (supervisor.ranks.len() as u32).saturating_sub(args.ranks()),
-        runtime: started.elapsed(),
-        forked,
-        libraries: supervisor.libraries,
-        pmi_ranks: supervisor.pmi_ranks,
-    })
+    Ok(supervisor.into_ended(started.elapsed(), forked))
 }
 
 impl Supervisor<'_> {
+    /// What has become of the jobs.
+    fn into_ended(self, runtime: Duration, forked: Duration) -> Ended {
+        Ended {
+            exit_status: self.exit_status(),
+            spawned: (self.ranks.len() as u32).saturating_sub(self.args.ranks()),
+            runtime,
+            forked,
+            libraries: self.libraries,
+            pmi_ranks: self.pmi_ranks,
+        }
+    }
+
     fn exit_status(&self) -> i32 {
         self.failure.map_or(if self.has_lost_output() { EXIT_OUTPUT } else { 0 }, |failure| failure.exit)
     }
@@ -273,6 +290,7 @@ impl Supervisor<'_> {
         while !self.is_over && self.ranks.iter().any(|rank| rank.running) {
             self.turn();
         }
+        self.is_closing = true;
         // Descendants of the ranks get the rest of the ranks' time to end.
         let kill_at = self.kill_at.take().map(|at| at.saturating_duration_since(Instant::now()));
         self.watchdog.finish(kill_at.unwrap_or(self.args.grace));
@@ -344,7 +362,9 @@ impl Supervisor<'_> {
     fn deadline(&self, now: Instant) -> Option<Instant> {
         let abort = self.abort.as_ref().map(|abort| abort.until);
         let stdin = (self.wants_stdin() && !self.may_read_stdin()).then(|| now + FOREGROUND_CHECK);
-        [self.kill_at, self.timeout_at, abort, stdin, self.events.expire(now)].into_iter().flatten().min()
+        let of_jobs = self.jobs.iter().filter_map(|job| job.kill_at);
+        let others = [self.kill_at, self.timeout_at, abort, stdin, self.events.expire(now)].into_iter().flatten();
+        of_jobs.chain(others).min()
     }
 
     fn wants_stdin(&self) -> bool {
@@ -404,6 +424,7 @@ impl Supervisor<'_> {
             self.kill_at = None;
             self.watchdog.signal_all(Signal::SIGKILL);
         }
+        self.kill_terminated_jobs(now);
     }
 
     fn poll(&mut self, wait: PollTimeout) -> Vec<Source> {

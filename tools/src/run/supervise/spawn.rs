@@ -8,18 +8,23 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use pmix_client::events::range;
 use pmix_dstore::model::{App, Envar, Info, InfoFlags, Proc, Rank, Status, Value, keys};
+use pmix_dstore::settings::is_of_launcher;
 
 use super::super::args::{AppArgs, RANKS_MAX, Stops};
 use super::super::host::Spawned;
 use super::super::job::{Application, Plan};
 use super::super::ranks::{Program, working_directory};
-use super::{RankState, Supervisor};
+use super::{RankState, RunningJob, Supervisor};
 
-/// How many spawned jobs that have ended the server still knows: others may yet disconnect from them.
+/// How many spawned jobs that have ended the server still knows: others may yet disconnect from them. Each takes some descriptors.
 const ENDED_KEPT: usize = 64;
+/// The most ranks that the launcher has ever started.
+const NUMBERS_MAX: u64 = 1 << 24;
+/// The most bytes of a line about a spawn.
+const LINE_LEN_MAX: usize = 300;
 
-/// Attributes that change nothing here, or whose work is done for all jobs anyway.
-const PASSED_OVER: [&str; 21] = [
+/// Attributes that say who asks, or that are fulfilled without doing anything.
+const PASSED_OVER: [&str; 13] = [
     keys::SPAWNED,
     keys::PARENT_ID,
     keys::USERID,
@@ -28,19 +33,11 @@ const PASSED_OVER: [&str; 21] = [
     keys::REQUESTOR_IS_CLIENT,
     keys::REQUESTOR_IS_TOOL,
     keys::PERSONALITY,
-    keys::PREFIX,
-    keys::SPAWN_TOOL,
     keys::NOTIFY_COMPLETION,
     keys::NOTIFY_JOB_EVENTS,
     keys::FWD_STDOUT,
     keys::FWD_STDERR,
     keys::FWD_STDDIAG,
-    keys::MAPBY,
-    keys::RANKBY,
-    keys::BINDTO,
-    keys::NON_PMI,
-    keys::PRELOAD_BIN,
-    keys::INDEX_ARGV,
 ];
 
 /// Why a job was not started: the status for the one who asked, and a line for the launcher's user.
@@ -59,40 +56,57 @@ impl Supervisor<'_> {
                 let nspace = self.jobs[job].nspace().clone();
                 done.complete((Status::SUCCESS, Some(nspace)));
             }
-            Err(Refusal(status, why)) => {
-                self.say(&format!("{who} spawns no job: {why}"));
+            Err(Refusal(status, mut why)) => {
+                if let Some((cut, _)) = why.char_indices().nth(LINE_LEN_MAX) {
+                    why.truncate(cut);
+                    why += "...";
+                }
+                // Where nobody reads, the lines of a program that tries again and again would fill the memory.
+                if !self.stderr.is_full() {
+                    self.say(&format!("{who} spawns no job: {why}"));
+                }
                 done.complete((status, None));
             }
         }
     }
 
     fn try_spawn(&mut self, by: Proc, infos: &[Info], apps: Vec<App>) -> Result<usize, Refusal> {
-        if self.failure.is_some() || self.is_over {
+        if self.failure.is_some() || self.is_closing {
             return refused(Status::ERR_JOB_CANCELED, "the launcher is ending its jobs");
         }
         let of_job = Directives::read(infos, &self.session.hostname)?;
-        let mut plan = Plan { apps: Vec::new(), stops: of_job.stops.clone(), parent: Some(by), others: of_job.others };
-        let all = self.ranks.len() as u64;
+        let like = self.program_of(&by);
+        let mut plan = Plan { apps: Vec::new(), stops: of_job.stops.clone(), parent: Some(by), others: Vec::new() };
+        plan.others.clone_from(&of_job.others);
+        let running = self.ranks.iter().filter(|rank| rank.running).count() as u64;
         for app in apps {
             let ranks = u32::try_from(app.maxprocs).ok().filter(|ranks| (1..=RANKS_MAX).contains(ranks));
             let Some(ranks) = ranks else {
-                return refused(Status::ERR_BAD_PARAM, format!("{} ranks: their number goes from 1 on", app.maxprocs));
+                let why = format!("{} ranks: their number goes from 1 to {RANKS_MAX}", app.maxprocs);
+                return refused(Status::ERR_BAD_PARAM, why);
             };
-            if all + u64::from(plan.ranks()) + u64::from(ranks) > u64::from(RANKS_MAX) {
-                return refused(
-                    Status::ERR_OUT_OF_RESOURCE,
-                    format!("with these {ranks} ranks there would have been more than {RANKS_MAX}"),
-                );
+            let more = u64::from(plan.ranks()) + u64::from(ranks);
+            if running + more > u64::from(RANKS_MAX) {
+                let why = format!("{more} ranks, and {running} run already: {RANKS_MAX} are the most");
+                return refused(Status::ERR_OUT_OF_RESOURCE, why);
             }
-            let program = self.program(app, &of_job.variables, of_job.wdir.as_deref(), &of_job.stops)?;
+            if self.ranks.len() as u64 + more > NUMBERS_MAX {
+                return refused(Status::ERR_OUT_OF_RESOURCE, format!("{NUMBERS_MAX} ranks have been started already"));
+            }
+            let own = Directives::read(&app.infos, &self.session.hostname)?;
+            let program = self.program(app, (&own, &of_job), &like)?;
+            plan.stops.in_init |= own.stops.in_init;
+            plan.stops.in_app = own.stops.in_app.or(plan.stops.in_app);
+            plan.others.extend(own.others);
             plan.apps.push(Application { program, ranks });
         }
         if plan.apps.is_empty() {
             return refused(Status::ERR_BAD_PARAM, "no application is named");
         }
-        let number = u32::try_from(self.jobs.len()).unwrap_or(u32::MAX);
         let failed = |why: String| Refusal(Status::ERR_JOB_FAILED_TO_LAUNCH, why);
-        let name = self.session.job_name(number).map_err(failed)?;
+        // No name is given twice, also where the job does not come about.
+        self.spawned += 1;
+        let name = self.session.job_name(self.spawned).map_err(failed)?;
         let job = self.add_job(name, plan).map_err(failed)?;
         if let Err(why) = self.start(job) {
             self.abandon(job);
@@ -101,15 +115,16 @@ impl Supervisor<'_> {
         Ok(job)
     }
 
-    /// The program of an application.
-    fn program(
-        &self,
-        app: App,
-        of_job: &[Change],
-        wdir_of_job: Option<&CStr>,
-        stops: &Stops,
-    ) -> Result<Program, Refusal> {
-        let own = Directives::read(&app.infos, &self.session.hostname)?;
+    /// The program of a rank, like which the jobs that it spawns are started; for a tool that of the launched job.
+    fn program_of(&self, by: &Proc) -> Program {
+        let of = self.jobs.iter().find(|job| *job.nspace() == by.nspace);
+        let app = of.map_or(0, |job| job.job.plan.app_of(by.rank.0).0);
+        let apps = of.or(self.jobs.first()).map_or(&[][..], |job| &job.job.plan.apps);
+        apps.get(app as usize).map_or_else(Program::default, |app| app.program.clone())
+    }
+
+    /// The program of an application, with its own directives and those of its job. What these do not say is as in `like`.
+    fn program(&self, app: App, (own, of_job): (&Directives, &Directives), like: &Program) -> Result<Program, Refusal> {
         let mut words = app.argv.iter().map(|word| os(word));
         let name = words.next();
         let program = app.cmd.as_deref().map(os).or_else(|| name.clone());
@@ -121,22 +136,25 @@ impl Supervisor<'_> {
             let (name, value) = text.to_bytes().split_at(at);
             Some((OsStr::from_bytes(name).to_owned(), OsStr::from_bytes(&value[1..]).to_owned()))
         });
-        let mut variables: Vec<(OsString, OsString)> = set.collect();
-        of_job.iter().chain(&own.variables).for_each(|change| change.apply(&mut variables));
-        let wdir = app.cwd.as_deref().or(own.wdir.as_deref()).or(wdir_of_job).filter(|path| !path.is_empty());
-        let wdir = wdir.map(|path| PathBuf::from(os(path)));
+        let mut variables: Vec<(OsString, OsString)> = like.variables.iter().cloned().chain(set).collect();
+        of_job.variables.iter().chain(&own.variables).for_each(|change| change.apply(&mut variables));
+        // What a launcher gives its ranks is another rank's: a caller may hand over all of its environment.
+        variables.retain(|(name, _)| !name.is_empty() && !name.as_bytes().contains(&b'=') && !is_of_launcher(name));
+        let wdir = app.cwd.as_deref().or(own.wdir.as_deref()).or(of_job.wdir.as_deref());
+        let wdir = wdir.filter(|path| !path.is_empty()).map(|path| PathBuf::from(os(path))).or(like.wdir.clone());
         if let Some(directory) = &wdir {
             working_directory(directory).map_err(|why| Refusal(Status::ERR_JOB_WDIR_NOT_FOUND, why))?;
         }
+        let stops_on_exec = of_job.stops.on_exec || own.stops.on_exec;
         let app = AppArgs { ranks: 0, variables, wdir, program, args: words.collect() };
-        let program = Program::of(&app, &self.args.library, stops.on_exec || own.stops.on_exec)
+        let program = Program::of(&app, &self.args.library, stops_on_exec)
             .map_err(|why| Refusal(Status::ERR_JOB_EXE_NOT_FOUND, why))?;
         Ok(Program { name: name.unwrap_or(program.name.clone()), ..program })
     }
 
-    /// Ends a job that could not be started whole.
+    /// Ends a job that could not be started whole. Nobody has learnt its name, so nobody is told of its end.
     fn abandon(&mut self, job: usize) {
-        self.jobs[job].is_ended_by_command = true;
+        (self.jobs[job].is_ended_by_command, self.jobs[job].is_over) = (true, true);
         let numbers = self.jobs[job].numbers();
         let pids: Vec<Pid> = self.ranks_of(job).iter().filter(|rank| rank.running).map(|rank| rank.pid).collect();
         if !pids.is_empty() {
@@ -145,7 +163,15 @@ impl Supervisor<'_> {
         for number in numbers.filter(|number| !self.ranks[*number].running) {
             self.server.deregister_client(&self.proc(number), None);
         }
-        self.end_job(job);
+        self.server.deregister_nspace(self.jobs[job].nspace(), None);
+        self.forget_programs(job);
+    }
+
+    /// Frees what the ranks of a job that has ended had.
+    fn forget_programs(&mut self, job: usize) {
+        let RunningJob { first_program, directory, job, .. } = &self.jobs[job];
+        directory.remove();
+        (*first_program..).zip(&job.plan.apps).for_each(|(program, _)| self.watchdog.unload(program));
     }
 
     /// What a job leaves goes once all its ranks have ended. Of a spawned job's end processes hear.
@@ -166,9 +192,12 @@ impl Supervisor<'_> {
             Info::new(keys::JOB_TERM_STATUS, Value::Status(self.end_of(job))),
         ];
         self.server.notify_event(Status::EVENT_JOB_END, self.session.server.clone(), range::GLOBAL, infos, None);
-        let ended: Vec<usize> = (1..self.jobs.len()).filter(|job| self.jobs[*job].is_over).collect();
-        if let Some(oldest) = ended.len().checked_sub(ENDED_KEPT + 1) {
-            self.server.deregister_nspace(self.jobs[ended[oldest]].nspace(), None);
+        self.forget_programs(job);
+        self.ended.push_back(job);
+        if self.ended.len() > ENDED_KEPT
+            && let Some(oldest) = self.ended.pop_front()
+        {
+            self.server.deregister_nspace(self.jobs[oldest].nspace(), None);
         }
     }
 
@@ -283,7 +312,10 @@ impl Directives {
             } else if key.is(keys::DEBUG_STOP_IN_INIT) {
                 all.stops.in_init = info.value.is_true();
             } else if key.is(keys::DEBUG_STOP_IN_APP) {
-                all.stops.in_app = info.value.is_true().then_some(None);
+                all.stops.in_app = info.value.is_true().then(|| all.stops.in_app.flatten());
+            } else if key.is(keys::BREAKPOINT) {
+                let name = info.value.as_text().map(|name| String::from_utf8_lossy(name).into_owned());
+                all.stops.in_app = all.stops.in_app.map(|_| name);
             } else if [keys::DEBUGGER_DAEMONS, keys::DEBUG_TARGET, keys::DEBUG_JOB].iter().any(|known| key.is(known)) {
                 // Daemons of a debugger are ranks like others; these tell them what to look at.
                 all.others.push(info.clone());

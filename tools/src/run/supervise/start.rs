@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::unistd::{Pid, getegid, geteuid};
@@ -26,50 +28,55 @@ pub(super) struct Asked {
 }
 
 impl Supervisor<'_> {
-    /// Registers a job with its ranks, whose numbers follow those of all others. Returns its place among the jobs.
+    /// Adds a job, whose ranks' numbers follow those of all others. Returns its place among the jobs.
     ///
     /// # Errors
-    /// A message for the user.
+    /// A message for the user; then there is no such job.
     pub(super) fn add_job(&mut self, nspace: Nspace, plan: Plan) -> Result<usize, String> {
-        let place = JobRanks { nspace: nspace.clone(), first: self.ranks.len() as u32, size: plan.ranks() };
-        // The session's name with its dot is in the job's.
-        let short = nspace.to_string().rsplit('.').next().unwrap_or("job").to_owned();
-        let directory = self.directories.add_job(&short, place.size)?;
-        let first_program = self.programs;
+        let ranks = JobRanks { nspace: nspace.clone(), first: self.ranks.len() as u32, size: plan.ranks() };
         // The watchdog has known the programs of the launched job from its start. So their command lines may be of any length.
-        let is_launched = self.jobs.is_empty();
+        let first_program = self.programs;
         for app in &plan.apps {
-            if !is_launched {
+            if !self.jobs.is_empty() {
                 self.watchdog.load(app.program.clone())?;
             }
             self.programs += 1;
         }
+        // The session's name with its dot is in the job's.
+        let short = nspace.to_string().rsplit('.').next().unwrap_or("job").to_owned();
+        let directory = self.directories.add_job(&short, ranks.size)?;
         let beside = self.ranks.iter().filter(|rank| rank.running).count() as u32;
-        let directories = (self.directories, &directory);
-        let job = Job::new(&self.session, (place.clone(), beside), plan, self.binding, directories);
+        let job = Job::new(&self.session, (ranks.clone(), beside), plan, self.binding, (self.directories, &directory));
+        let halts = Halts::new(&ranks);
         // From here on the host knows the ranks, which may connect.
-        self.places.lock().push(place.clone());
-        let halts = Halts::new(&place);
-        let infos = job.infos();
-        self.jobs.push(RunningJob { job, first_program, halts, is_ended_by_command: false, is_over: false });
-        check("register the job", self.server.register_nspace(nspace.clone(), place.size as i32, infos, None))?;
-        let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
-        for (rank, number) in (0..).map(Rank).zip(place.numbers()) {
-            let proc = Proc::new(nspace.clone(), rank);
-            check("register a rank", self.server.register_client(proc, uid, gid, number as usize, None))?;
-        }
+        self.places.lock().push(ranks);
+        let (is_ended_by_command, is_over, kill_at) = (false, false, None);
+        self.jobs.push(RunningJob { job, directory, first_program, halts, is_ended_by_command, is_over, kill_at });
         Ok(self.jobs.len() - 1)
     }
 
-    /// Starts the ranks of a job. A few are requested from the watchdog at a time. Otherwise each start would wait until the scheduler has
-    /// run both processes, among the ranks that already run. With binding, ranks are started one by one, because the watchdog itself is
-    /// bound as each of them.
+    /// Registers a job with its ranks.
+    fn register(&mut self, job: usize) -> Result<(), String> {
+        let infos = self.jobs[job].job.take_infos();
+        let JobRanks { nspace, size, .. } = &self.jobs[job].job.place;
+        check("register the job", self.server.register_nspace(nspace.clone(), *size as i32, infos, None))?;
+        let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
+        for (rank, number) in (0..).map(Rank).zip(self.jobs[job].job.place.numbers()) {
+            let proc = Proc::new(nspace.clone(), rank);
+            check("register a rank", self.server.register_client(proc, uid, gid, number as usize, None))?;
+        }
+        Ok(())
+    }
+
+    /// Registers a job and starts its ranks. A few are requested from the watchdog at a time. Otherwise each start would wait until the
+    /// scheduler has run both processes, among the ranks that already run. With binding, ranks are started one by one, because the watchdog
+    /// itself is bound as each of them.
     ///
     /// # Errors
     /// A message for the user. Then each rank of the job has its place all the same: as one that has ended, if it does not run.
     pub(super) fn start(&mut self, job: usize) -> Result<(), String> {
         let mut asked = VecDeque::new();
-        let started = self.start_all(job, &mut asked);
+        let started = self.register(job).and_then(|()| self.start_all(job, &mut asked));
         if started.is_err() {
             // What was requested before.
             while let Some(one) = asked.pop_front() {
@@ -87,7 +94,8 @@ impl Supervisor<'_> {
     fn start_all(&mut self, job: usize, asked: &mut VecDeque<Asked>) -> Result<(), String> {
         let JobRanks { first, size, .. } = self.jobs[job].job.place;
         let all = self.jobs[job].job.ranks_on_node();
-        ranks::allow_descriptors(all);
+        // The server has some descriptors for each job that has ended and that it still knows.
+        ranks::allow_descriptors(all + self.ended.len() as u32);
         // MPI libraries wait for a fence in short sleeps.
         if let Some(slack) = pmix_client::timer_slack(all, self.binding.slots()) {
             self.watchdog.set_timer_slack(slack)?;
@@ -158,7 +166,7 @@ impl Supervisor<'_> {
         result
     }
 
-    /// A rank with its process; without one it has ended before it began.
+    /// A rank with its process; without one it has ended before it began, as a program that cannot be executed.
     fn add_rank(&mut self, Asked { job, rank, outputs }: Asked, pid: Option<Pid>) {
         self.ranks.push(RankState {
             job,
@@ -167,7 +175,7 @@ impl Supervisor<'_> {
             running: pid.is_some(),
             connected: false,
             finalized: false,
-            ended: None,
+            ended: pid.is_none().then(|| ExitStatus::from_raw(127 << 8)),
             is_killed_by_command: false,
             outputs: if pid.is_some() { outputs } else { Vec::new() },
         });

@@ -71,8 +71,12 @@ impl Supervisor<'_> {
                 return done.complete((Status::SUCCESS, Vec::new()));
             }
             // A spawned job that is ended as a whole leaves the others alone.
-            for job in self.jobs.iter_mut().skip(1) {
-                job.is_ended_by_command |= job.numbers().all(|number| control.ranks.contains(number));
+            let kill_at = Instant::now().checked_add(self.args.grace);
+            for job in self.jobs.iter_mut().skip(1).filter(|job| !job.is_over) {
+                if job.numbers().all(|number| control.ranks.contains(number)) {
+                    job.is_ended_by_command = true;
+                    job.kill_at = kill_at.filter(|_| control.action == Action::Terminate);
+                }
             }
         }
         if control.action == Action::Resume {
@@ -80,6 +84,20 @@ impl Supervisor<'_> {
             self.jobs.iter_mut().for_each(|job| job.halts.resume(&control.ranks));
         }
         self.signal(control.action.signal(), pids, Some(done));
+    }
+
+    /// Kills what a job that was terminated has left running after the grace period.
+    pub(super) fn kill_terminated_jobs(&mut self, now: Instant) {
+        let late = |job: &RunningJob| job.kill_at.is_some_and(|at| at <= now);
+        let jobs: Vec<usize> = (0..self.jobs.len()).filter(|job| late(&self.jobs[*job])).collect();
+        for job in jobs {
+            self.jobs[job].kill_at = None;
+            let running = self.running_numbers(&self.jobs[job]).map(|number| self.ranks[number].pid);
+            let pids: Vec<Pid> = running.collect();
+            if !pids.is_empty() {
+                self.signal(Signal::SIGKILL, pids, None);
+            }
+        }
     }
 
     /// Sends a signal to the ranks with these processes; `done` is answered when it is sent.

@@ -21,6 +21,7 @@ use super::{News, ending};
 pub(super) enum Request {
     Guard(PathBuf),
     Load(Program),
+    Unload(u32),
     /// The program's number, the number of descriptors that come along, and the variables.
     Start(u32, u32, Vec<(String, String)>),
     TimerSlack(Duration),
@@ -46,10 +47,17 @@ const REPLY_LEN_MAX: usize = 4096;
 const STREAMS_MAX: usize = 4;
 
 impl Request {
+    /// The length of a request that is too long, and the largest one.
+    pub fn excess(&self) -> Option<(usize, usize)> {
+        let len = self.encode().len();
+        (len > REQUEST_LEN_MAX).then_some((len, REQUEST_LEN_MAX))
+    }
+
     fn encode(&self) -> Vec<u8> {
         match self {
             Request::Guard(path) => [b"G", path.as_os_str().as_bytes()].concat(),
             Request::Load(program) => encode_program(program),
+            Request::Unload(program) => [&b"U"[..], &program.to_ne_bytes()].concat(),
             Request::Start(program, streams, env) => {
                 let variables = env.iter().map(|(name, value)| format!("{name}={value}"));
                 let variables = variables.collect::<Vec<_>>().join("\0").into_bytes();
@@ -76,6 +84,7 @@ impl Request {
         Some(match kind {
             b'G' => Request::Guard(OsString::from_vec(rest.to_vec()).into()),
             b'L' => Request::Load(decode_program(rest)?),
+            b'U' => Request::Unload(u32::from_ne_bytes(rest.try_into().ok()?)),
             b'S' => {
                 let (program, rest) = rest.split_first_chunk()?;
                 let (streams, rest) = rest.split_first_chunk()?;
@@ -170,13 +179,17 @@ impl Reply {
     }
 }
 
+/// Sends a request.
+///
+/// # Errors
+/// `EAGAIN` if the other end has no room for it.
 pub(super) fn send_request(socket: BorrowedFd<'_>, request: &Request, streams: &[BorrowedFd<'_>]) -> Result<(), Errno> {
     let streams: Vec<RawFd> = streams.iter().map(AsRawFd::as_raw_fd).collect();
-    send(socket, &request.encode(), &streams)
+    send(socket, &request.encode(), &streams, MsgFlags::MSG_DONTWAIT)
 }
 
 pub(super) fn send_reply(socket: BorrowedFd<'_>, reply: &Reply) -> Result<(), Errno> {
-    send(socket, &reply.encode(), &[])
+    send(socket, &reply.encode(), &[], MsgFlags::empty())
 }
 
 /// The next request with its streams; `None` at the end. If this process has no descriptors for the streams, they are
@@ -191,14 +204,15 @@ pub(super) fn receive_reply(socket: BorrowedFd<'_>) -> Result<Option<Reply>, Err
     Ok(Reply::decode(&receive(socket, REPLY_LEN_MAX)?.0))
 }
 
-fn send(socket: BorrowedFd<'_>, packet: &[u8], descriptors: &[RawFd]) -> Result<(), Errno> {
+fn send(socket: BorrowedFd<'_>, packet: &[u8], descriptors: &[RawFd], flags: MsgFlags) -> Result<(), Errno> {
     if packet.len() > REQUEST_LEN_MAX {
         return Err(Errno::EMSGSIZE);
     }
     let rights = [ControlMessage::ScmRights(descriptors)];
     let rights = if descriptors.is_empty() { &[] } else { &rights[..] };
     loop {
-        match sendmsg::<()>(socket.as_raw_fd(), &[IoSlice::new(packet)], rights, MsgFlags::MSG_NOSIGNAL, None) {
+        let flags = flags | MsgFlags::MSG_NOSIGNAL;
+        match sendmsg::<()>(socket.as_raw_fd(), &[IoSlice::new(packet)], rights, flags, None) {
             Err(Errno::EINTR) => {}
             sent => return sent.map(drop),
         }
@@ -240,6 +254,7 @@ mod tests {
         for request in [
             Request::Guard("/tmp/a b".into()),
             Request::Start(3, 2, vec![("A".into(), "1=2".into()), ("B".into(), String::new())]),
+            Request::Unload(7),
             Request::Load(Program { path: "/bin/sh".into(), name: "sh".into(), ..Program::default() }),
             Request::Load(Program {
                 path: "/x y".into(),

@@ -22,6 +22,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::sys::socket::{AddressFamily, Shutdown, SockFlag, SockType, shutdown, socketpair};
@@ -53,8 +54,8 @@ pub(super) enum News {
 pub(super) struct Watchdog {
     pid: Pid,
     socket: OwnedFd,
-    /// News that arrived while the launcher waited for another reply.
-    early: RefCell<VecDeque<News>>,
+    /// What has arrived while the launcher waited for something else.
+    early: RefCell<VecDeque<Reply>>,
 }
 
 impl Watchdog {
@@ -104,8 +105,19 @@ impl Watchdog {
     /// # Errors
     /// If it cannot be sent: a command line with its variables may be too long.
     pub fn load(&self, program: Program) -> Result<(), String> {
-        let name = program.name.to_string_lossy().into_owned();
-        self.send(&Request::Load(program), &[]).map_err(|why| format!("{name}: {why}"))
+        let request = Request::Load(program);
+        match request.excess() {
+            Some((len, most)) => {
+                Err(format!("the command line with its variables has {len} bytes, and {most} are the most"))
+            }
+            None => self.send(&request, &[]),
+        }
+    }
+
+    /// Lets the watchdog forget a program, whose ranks have ended.
+    pub fn unload(&self, program: u32) {
+        // Ignore the error: if the watchdog is gone, `News::Lost` reports it.
+        let _ = self.send(&Request::Unload(program), &[]);
     }
 
     /// Requests the start of a rank of a program with these variables and descriptors: standard output, standard error, its connection for
@@ -123,13 +135,10 @@ impl Watchdog {
     /// # Errors
     /// A message with the reason why the program cannot be started.
     pub fn started(&self) -> Result<Pid, String> {
-        loop {
-            match self.receive() {
-                Some(Reply::Started(pid)) => return Ok(pid),
-                Some(Reply::Refused(why)) => return Err(why),
-                Some(Reply::News(news)) => self.early.borrow_mut().push_back(news),
-                None => return Err(self.is_lost()),
-            }
+        match self.next(|reply| !matches!(reply, Reply::News(_))) {
+            Some(Reply::Started(pid)) => Ok(pid),
+            Some(Reply::Refused(why)) => Err(why),
+            _ => Err(self.is_lost()),
         }
     }
 
@@ -164,19 +173,27 @@ impl Watchdog {
 
     /// Whether there is queued news, for which the descriptor does not become readable.
     pub fn has_early_news(&self) -> bool {
-        !self.early.borrow().is_empty()
+        self.early.borrow().iter().any(|reply| matches!(reply, Reply::News(_)))
     }
 
     /// Waits for the next piece of news.
     pub fn news(&self) -> News {
-        if let Some(news) = self.early.borrow_mut().pop_front() {
-            return news;
+        match self.next(|reply| matches!(reply, Reply::News(_))) {
+            Some(Reply::News(news)) => news,
+            _ => News::Lost,
+        }
+    }
+
+    /// Waits for the next reply of a kind; keeps others. `None` if the watchdog is gone.
+    fn next(&self, is_wanted: impl Fn(&Reply) -> bool) -> Option<Reply> {
+        let mut early = self.early.borrow_mut();
+        if let Some(at) = early.iter().position(&is_wanted) {
+            return early.remove(at);
         }
         loop {
-            match self.receive() {
-                Some(Reply::News(news)) => return news,
-                Some(Reply::Started(_) | Reply::Refused(_)) => {}
-                None => return News::Lost,
+            match self.receive()? {
+                reply if is_wanted(&reply) => return Some(reply),
+                other => early.push_back(other),
             }
         }
     }
@@ -190,11 +207,32 @@ impl Watchdog {
         receive_reply(self.socket.as_fd()).ok().flatten()
     }
 
+    /// Sends a request. Where the watchdog's socket has no room, it may itself wait for room in ours: so its replies are read meanwhile.
     fn send(&self, request: &Request, streams: &[BorrowedFd<'_>]) -> Result<(), String> {
-        send_request(self.socket.as_fd(), request, streams).map_err(|error| match error {
-            Errno::EPIPE | Errno::ECONNRESET => self.is_lost(),
-            error => format!("cannot send a request to process {}, which starts the ranks: {error}", self.pid),
-        })
+        loop {
+            match send_request(self.socket.as_fd(), request, streams) {
+                Err(Errno::EAGAIN) => self.await_room(),
+                sent => {
+                    return sent.map_err(|error| match error {
+                        Errno::EPIPE | Errno::ECONNRESET => self.is_lost(),
+                        error => {
+                            format!("cannot send a request to process {}, which starts the ranks: {error}", self.pid)
+                        }
+                    });
+                }
+            }
+        }
+    }
+
+    /// Waits until there is room in the watchdog's socket, or it has sent something, which is kept.
+    fn await_room(&self) {
+        let mut polled = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN | PollFlags::POLLOUT)];
+        // An error shows at the next attempt.
+        let _ = poll(&mut polled, PollTimeout::NONE);
+        if polled[0].revents().is_some_and(|events| events.contains(PollFlags::POLLIN)) {
+            let reply = self.receive();
+            self.early.borrow_mut().extend(reply);
+        }
     }
 
     fn is_lost(&self) -> String {
@@ -213,4 +251,53 @@ impl Drop for Watchdog {
 /// The exit status in the form of `waitpid`.
 fn ending(status: i32) -> ExitStatus {
     ExitStatus::from_raw(status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::message::{receive_request, send_reply};
+    use super::*;
+
+    /// Each end has more to send than the other's socket has room for. If both waited, they would wait for ever.
+    #[test]
+    fn launcher_and_watchdog_do_not_wait_for_each_other() {
+        const MANY: i32 = 3000;
+        let (socket, other) =
+            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).expect("sockets");
+        let side = std::thread::spawn(move || {
+            for pid in 1..=MANY {
+                let ended = Reply::News(News::Ended(Pid::from_raw(pid), ending(0)));
+                send_reply(other.as_fd(), &ended).expect("the launcher reads");
+            }
+            send_reply(other.as_fd(), &Reply::Started(Pid::from_raw(7))).expect("the launcher reads");
+            let mut requests = 0;
+            while let Ok(Some(_)) = receive_request(other.as_fd()) {
+                requests += 1;
+            }
+            requests
+        });
+        // No process: its number is that of a child that does not exist.
+        let watchdog =
+            std::mem::ManuallyDrop::new(Watchdog { pid: Pid::from_raw(0), socket, early: RefCell::default() });
+        for _ in 0..MANY {
+            watchdog.load(Program { path: "x".repeat(2000).into(), ..Program::default() }).expect("it is sent");
+        }
+        assert_eq!(watchdog.started(), Ok(Pid::from_raw(7)));
+        for pid in 1..=MANY {
+            assert!(matches!(watchdog.news(), News::Ended(of, _) if of == Pid::from_raw(pid)), "in their order");
+        }
+        shutdown(std::os::fd::AsRawFd::as_raw_fd(&watchdog.socket), Shutdown::Both).expect("the end");
+        assert_eq!(side.join().expect("the other end"), MANY);
+    }
+
+    #[test]
+    fn a_command_line_that_is_too_long_is_refused_with_its_length() {
+        let (socket, _other) =
+            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).expect("sockets");
+        let watchdog =
+            std::mem::ManuallyDrop::new(Watchdog { pid: Pid::from_raw(0), socket, early: RefCell::default() });
+        let long = Program { args: vec!["x".repeat(200_000).into()], ..Program::default() };
+        let why = watchdog.load(long).expect_err("it is too long");
+        assert!(why.ends_with("and 200000 are the most"), "{why}");
+    }
 }

@@ -135,6 +135,11 @@ impl Process<'_> {
         match request {
             Request::Guard(directory) => self.guarded = Some(directory),
             Request::Load(program) => self.programs.push(Start::new(&program)),
+            Request::Unload(program) => {
+                if let Some(start) = self.programs.get_mut(program as usize) {
+                    *start = Err("its job has ended".into());
+                }
+            }
             Request::Start(program, count, env) => {
                 let starting = match streams.len() == count as usize {
                     true => self.start(program as usize, &env, streams),
