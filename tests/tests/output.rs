@@ -87,6 +87,7 @@ fn output_is_held_back_as_a_pull_says() {
     };
     let found: Vec<&str> = ended.stdout.lines().filter(is_ours).filter(|line| !line.is_empty()).collect();
     assert_eq!(found, expected, "{ended}");
+    assert_eq!(lines(&ended, "taken: "), ["taken: 1", "taken: 3"], "{ended}");
 
     // A stock server does not know of it.
     let ended = tool(Library::Stock, Library::ours(), "buffer=test-job:0:12:0:0:");
