@@ -24,6 +24,8 @@ const OF_LAUNCHERS: [&str; 14] = [
     "PALS_",
     "JSM_",
 ];
+/// What Open MPI 4.1 sets in its own process, before `PMIx_Init`, where it finds that `srun` has started it.
+const OF_OPEN_MPI_ITSELF: [&str; 2] = ["OMPI_MCA_ess", "OMPI_MCA_orte_externally_bound"];
 /// The same of PMI-1. Flux sets them for each task, whether the program knows PMI-1 or not.
 const OF_PMI_1: &str = "PMI_";
 /// Slurm's numbers of steps that are none of `srun`'s (batch, interactive, extern) begin here.
@@ -46,7 +48,8 @@ impl Variables {
 /// What task 0 of a resource manager's job without a PMIx server has to tell its user; `None` for every other process.
 pub fn advice(variables: impl Iterator<Item = (OsString, OsString)>) -> Option<String> {
     let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
-    let variables = Variables(variables.filter_map(text).collect());
+    let is_of_others = |(name, _): &(String, String)| !OF_OPEN_MPI_ITSELF.contains(&name.as_str());
+    let variables = Variables(variables.filter_map(text).filter(is_of_others).collect());
     if OF_LAUNCHERS.iter().any(|beginning| variables.has(beginning)) {
         return None;
     }
@@ -104,6 +107,7 @@ mod tests {
     fn task_0_of_several_tells_the_cure() {
         for (variables, cure) in [
             (SLURM, "srun --mpi=pmix"),
+            (&format!("{SLURM} ORTE_SCHIZO_DETECTION=SLURM OMPI_MCA_ess=pmi OMPI_MCA_orte_externally_bound=1"), "srun"),
             (FLUX, "flux run -o pmi=pmix"),
             (&format!("{FLUX} PMI_FD=9 PMI_RANK=0 PMI_SIZE=2"), "flux run"),
             (PBS, "mpirun"),

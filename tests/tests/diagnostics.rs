@@ -40,18 +40,59 @@ fn nothing_is_written_by_default() {
     assert_eq!(lines(&ended), Vec::<&str>::new(), "{ended}");
 }
 
+/// Hides libmunge from the command behind it.
+const WITHOUT_MUNGE: &str = "m=$(ldconfig -p | sed -n 's/.*libmunge.so.2 .*=> //p' | head -1); \
+                             [ -z \"$m\" ] || mount --bind /dev/null \"$m\"; exec \"$@\"";
+
 /// A rank with a stock library complains where the server names munge and the rank has none.
 #[test]
 fn ranks_without_munge_get_in_and_say_nothing() {
     if !nix::unistd::geteuid().is_root() {
         return left_out("root", "only root can hide a library");
     }
-    let hide = "m=$(ldconfig -p | sed -n 's/.*libmunge.so.2 .*=> //p' | head -1); \
-                [ -z \"$m\" ] || mount --bind /dev/null \"$m\"; exec \"$@\"";
     let rank = "echo mode: $PMIX_SECURITY_MODE.; exec \"$0\" --gets 10";
-    let run = Run::new("unshare", Library::ours()).args("--mount sh -c").arg(hide).arg("sh");
+    let run = Run::new("unshare", Library::ours()).args("--mount sh -c").arg(WITHOUT_MUNGE).arg("sh");
     let ended = run.arg(pmixrun()).args("-n 2 sh -c").arg(rank).arg(program("latency")).succeed();
     assert_eq!((ended.stderr.as_str(), ended.count("mode: native.")), ("", 2), "{ended}");
+    // A launcher with a stock library names munge first, whether or not a rank has it.
+    let rank = "export PMIX_SECURITY_MODE=munge,native LD_LIBRARY_PATH=$1; shift; exec \"$@\" --gets 10";
+    let run = Run::new(program("host"), Library::Stock).args("-n 2 --timeout 100 unshare --mount sh -c");
+    let run = run.arg(WITHOUT_MUNGE).args("sh sh -c").arg(rank).arg("sh").arg(Library::ours().directory());
+    let ended = run.arg(program("latency")).succeed();
+    assert_eq!(
+        (ended.stderr.lines().find(|line| !line.starts_with("host ")), ended.count("gets done")),
+        (None, 2),
+        "{ended}"
+    );
+}
+
+/// The library brings all that it needs. Plugins of another installation, to which these variables lead, are not even looked for.
+#[test]
+fn no_plugin_is_loaded() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for name in ["mca_gds_hash.so", "pmix_mca_gds_hash.so", "pmix_mca_bfrops_v41.so", "libpmix_plugin.so"] {
+        fs::write(directory.path().join(name), "no library\n").expect("a file");
+    }
+    let path = directory.path().display().to_string();
+    let variables =
+        ["PMIX_MCA_mca_base_component_path", "PMIX_MCA_component_path", "PMIX_INSTALL_PREFIX", "OPAL_PREFIX"];
+    let mut set: Vec<(&str, &str)> = variables.iter().map(|name| (*name, path.as_str())).collect();
+    let log = directory.path().join("loaded").display().to_string();
+    set.extend([("LD_DEBUG", "files"), ("LD_DEBUG_OUTPUT", log.as_str())]);
+    let ended = ranks("", &set);
+    assert_eq!(lines(&ended), Vec::<&str>::new(), "{ended}");
+    let entries = fs::read_dir(directory.path()).expect("a directory").flatten().map(|entry| entry.path());
+    let logs = entries.filter(|file| file.display().to_string().starts_with(&log));
+    let texts: Vec<String> = logs.map(|file| fs::read_to_string(file).expect("a log")).collect();
+    let loaded = texts.iter().flat_map(|text| text.lines()).filter(|line| line.contains("dynamically loaded by "));
+    let by_us: BTreeSet<&str> = loaded
+        .filter(|line| line.contains("/libpmix.so"))
+        .filter_map(|line| line.split_once("file=")?.1.split([' ', ';']).next())
+        .collect();
+    let known = ["libhwloc.so.15", "libmunge.so.2"];
+    assert!(by_us.iter().all(|name| known.contains(name)), "{by_us:?}");
+    assert!(texts.iter().any(|text| text.contains("file=libpmix.so.2 [0]")), "the linker wrote no log: {texts:?}");
+    assert!(!texts.iter().any(|text| text.contains("mca_")), "{texts:?}");
 }
 
 #[test]

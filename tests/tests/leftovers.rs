@@ -70,3 +70,31 @@ echo then: $(left)
     let ended = run(script);
     assert_eq!(ended.stdout, "1\n1\nthen:\n", "{ended}");
 }
+
+/// A host that gives its server a directory which was there before, for tools and for the node. Stock 5.0.3 empties it.
+#[test]
+fn a_server_with_tool_support_removes_nothing_of_others() {
+    let script = r#"
+mkdir -p $TMPDIR/shared/directory/deep; cd $TMPDIR/shared
+for file in file pmix.elsewhere.tool.1 pmix.sys.elsewhere pmix_dstor_1 pmix-dstore-0-0 directory/deep/file .hidden; do echo $file > $file; done
+(TMPDIR=$PWD; host sh -c 'echo files of its own: $(ls $TMPDIR/../shared | grep -c "^pmix[.-]")' 2>&1)
+echo status $?
+for file in $(find . -type f | sort); do test "./$(cat $file)" = $file && echo $file; done
+rm -r $TMPDIR/shared"#;
+    let ended = run(script);
+    let said: Vec<&str> = ended.stdout.lines().collect();
+    let [own, rest @ ..] = &said[..] else { panic!("{ended}") };
+    let own = own.strip_prefix("files of its own: ").and_then(|count| count.parse::<u32>().ok());
+    assert!(own.is_some_and(|count| count > 3), "it has files there, too: {ended}");
+    let stay = [
+        "status 0",
+        "./.hidden",
+        "./directory/deep/file",
+        "./file",
+        "./pmix-dstore-0-0",
+        "./pmix.elsewhere.tool.1",
+        "./pmix.sys.elsewhere",
+        "./pmix_dstor_1",
+    ];
+    assert_eq!(rest, stay, "{ended}");
+}

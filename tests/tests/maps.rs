@@ -8,7 +8,7 @@ use std::{env, fs, iter};
 
 use pmix_dstore::maps::{generate_ppn, generate_regex, parse_nodes, parse_ppn};
 use pmix_tests::registry::{self, bytes, success, text};
-use pmix_tests::{Library, Random, left_out, release_of, times};
+use pmix_tests::{Library, Pair, Random, Run, benchmark_program, left_out, program, release_of, times};
 
 /// The placement of a job's ranks: nodes with their ranks.
 type Layout = Vec<(String, Vec<u32>)>;
@@ -227,4 +227,24 @@ fn work_grows_as_the_map_does() {
     let [small, middle, large] = [64, 256, 1024].map(instructions);
     let (first, second) = (middle - small, large - middle);
     assert!(first > 100_000 && second < 5 * first, "{small}, {middle}, {large}");
+}
+
+/// Each rank reads the whole layout: from shared memory, from our server, from a stock one.
+#[test]
+fn ranks_of_a_large_job_read_its_maps() {
+    let (nodes, per_node) = (times(400, 4_000), 64);
+    for pair in Pair::all() {
+        for shared_memory in ["1", "0"] {
+            let run = Run::new(benchmark_program("host", &[]), pair.server).env("PMIX_DSTORE_SHM", shared_memory);
+            let run = run.args(&format!("--servers 2 --clients 2 --nodes {nodes} --per-node {per_node} env"));
+            let run = run.arg(format!("LD_LIBRARY_PATH={}", pair.ranks.directory().display()));
+            let ended = run.arg(program("layout")).run();
+            let last = nodes - 1;
+            let told =
+                format!(": {nodes} nodes, on node{last:05} ranks {} to {}", last * per_node, nodes * per_node - 1);
+            assert_eq!((ended.code(), ended.count(&told)), (0, 4), "{pair}: {ended}");
+            // Stock libraries complain in many words.
+            assert_eq!(ended.stderr, "", "{pair}: {ended}");
+        }
+    }
 }

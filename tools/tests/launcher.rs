@@ -44,15 +44,17 @@ fn output_comes_whole_and_in_order() {
     // A line is written in two pieces. For some lines the launcher has read the first piece before the second is
     // written.
     let script = "for i in $(seq 500); do printf 'line '; test $((i % 100)) != 0 || sleep 0.1; echo $i; done";
-    let output = output(&["-n", "3", "--tag-output", "sh", "-c", script]);
-    assert_eq!(output.status.code(), Some(0));
-    let text = String::from_utf8(output.stdout).unwrap();
-    for rank in 0..3 {
-        let tag = format!("[{rank}]<stdout>: line ");
-        let numbers: Vec<u32> = text.lines().filter_map(|line| line.strip_prefix(&tag)?.parse().ok()).collect();
-        assert_eq!(numbers, (1..=500).collect::<Vec<_>>());
+    for option in [&["--tag-output"][..], &["--output", "tag"]] {
+        let output = output(&[&["-n", "3"], option, &["sh", "-c", script]].concat());
+        assert_eq!(output.status.code(), Some(0));
+        let text = String::from_utf8(output.stdout).unwrap();
+        for rank in 0..3 {
+            let tag = format!("[{rank}]<stdout>: line ");
+            let numbers: Vec<u32> = text.lines().filter_map(|line| line.strip_prefix(&tag)?.parse().ok()).collect();
+            assert_eq!(numbers, (1..=500).collect::<Vec<_>>(), "{option:?}");
+        }
+        assert_eq!(text.lines().count(), 1500, "{option:?}");
     }
-    assert_eq!(text.lines().count(), 1500);
 }
 
 #[test]
