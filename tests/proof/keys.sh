@@ -54,8 +54,8 @@ replace("ffi/src/convert/topology.rs", "name.eq(key.bytes()) &&",
 # Keys of queries are texts.
 replace("server/src/engine/query.rs", "let key = key.to_str().map_err(|_| Status::ERR_NOT_FOUND)?;",
     "let key = key.to_str().ok().filter(|key| !pmix_dstore::model::is_lost(key.as_bytes())).ok_or(Status::ERR_NOT_FOUND)?;")
-replace("tools/src/run/table.rs", "key.to_str().ok().and_then(|key| self.value(key))",
-    "key.to_str().ok().filter(|key| !pmix_dstore::model::is_lost(key.as_bytes())).and_then(|key| self.value(key))")
+replace("tools/src/run/table.rs", "key.to_str().ok().and_then(|key| table.value(key))",
+    "key.to_str().ok().filter(|key| !pmix_dstore::model::is_lost(key.as_bytes())).and_then(|key| table.value(key))")
 # Read where the host has it.
 replace("ffi/src/convert/registration.rs", "DataType::DATA_ARRAY.0 && has_key(info, proc_data)",
     "DataType::DATA_ARRAY.0 && has_key(info, proc_data) && !pmix_dstore::model::is_lost(b\"pmix.pdata\")")

@@ -1,5 +1,7 @@
 //! Connects with a namespace, against a scripted server.
 
+use std::time::Duration;
+
 use crossbeam::channel::unbounded;
 use pmix_dstore::model::Kval;
 use pmix_wire::Request;
@@ -178,7 +180,7 @@ fn events_are_for_and_from_members() {
         let infos = vec![Info::new(keys::EVENT_AFFECTED_PROC, Value::Proc(proc("job", affected)))];
         stage.client.deliver(crate::Event::new(code, source.clone(), infos));
         for _ in 0..count {
-            assert_eq!(calls.recv().unwrap().1.source, source);
+            assert_eq!(calls.recv_timeout(Duration::from_secs(60)).unwrap().1.source, source);
         }
     }
     assert!(calls.is_empty());

@@ -182,8 +182,8 @@ impl Client {
         let (named, told) = (procs.clone(), infos.clone());
         inner.ask(Request::Disconnect { procs, infos }, timeout, move |inner, reply: StatusReply| {
             let ended = outcome(reply.status);
-            // The server ends the connection without a member that is lost.
-            if matches!(ended, Ok(()) | Err(Status::ERR_LOST_CONNECTION)) {
+            // The server ends the connection without a member that is lost. One that it does not know has ended.
+            if matches!(ended, Ok(()) | Err(Status::ERR_LOST_CONNECTION | Status::ERR_INVALID_OPERATION)) {
                 inner.forget_connection(named, &told);
             }
             ended

@@ -215,6 +215,15 @@ impl Engine {
         self.forget_ended();
     }
 
+    /// The host reports the end of a process whose connection this server has not seen close yet. The connected processes are told before
+    /// collectives go on without it: they may disconnect at once.
+    pub(super) fn notify_connected_before_loss(&mut self, gone: &Proc, now: Instant) {
+        let has_finalized = self.peers.values().find(|peer| peer.proc == *gone).map(|peer| peer.finalized);
+        if let Some(has_finalized) = has_finalized {
+            self.notify_connected_of_end(gone, has_finalized, now);
+        }
+    }
+
     /// Drops the sets without a member left on this node.
     fn forget_ended(&mut self) {
         let peers = &self.peers;

@@ -693,6 +693,7 @@ impl Engine {
                 state.ended_unconnected.insert(proc.rank);
             }
             self.clean_up((client.uid, client.gid), client.cleanup);
+            self.notify_connected_before_loss(proc, Instant::now());
             self.rank_is_gone(proc);
         }
         Status::SUCCESS

@@ -227,3 +227,22 @@ fn the_host_gets_the_directives() {
     assert_eq!(Info::find(&infos, keys::LOCAL_COLLECTIVE_STATUS), Some(&Value::Status(Status::SUCCESS)));
     assert_eq!(bench.connect_ended(0, 10), Some(Status::SUCCESS));
 }
+
+/// The host may report the end of a process before its connection is closed, and those that wait for it disconnect at once.
+#[test]
+fn an_end_that_the_host_reports_first_is_told_before_the_disconnect() {
+    let code = Status::ERR_PROC_TERM_WO_SYNC;
+    let mut bench = Bench::new(0, 1, 3);
+    bench.hears_of(0, &[code]);
+    for rank in 0..3 {
+        bench.connect_by(rank, 10, &ranks(3), Vec::new());
+    }
+    bench.operate(|engine| engine.deregister_client(&proc(2)));
+    bench.drain();
+    for rank in 0..2 {
+        bench.disconnect_by(rank, 11, &ranks(3), Vec::new());
+    }
+    assert_eq!(bench.status(0, 11), Some(Status::ERR_LOST_CONNECTION));
+    bench.lose(2);
+    assert_eq!((bench.told_of(0), bench.told_of(0)), (Some((code, proc(2), None)), None), "once");
+}
