@@ -102,7 +102,7 @@ impl Client {
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` for an empty name or one of more than 511 bytes; `ERR_REPEAT_ATTR_REGISTRATION` for a function that
-    /// was declared at this level already; `ERR_OUT_OF_RESOURCE` beyond [`FUNCTIONS_MAX`] or [`ATTRIBUTES_MAX`].
+    /// was declared at this level already; `ERR_OUT_OF_RESOURCE` beyond 1024 functions or 16,384 attributes.
     pub fn register_attributes(&self, level: Level, function: CString, attributes: Vec<Regattr>) -> Result<()> {
         self.inner.declared.lock().add(level, function, attributes)
     }
