@@ -227,10 +227,11 @@ fn only_task_0_of_a_step_without_pmix_tells_the_cure() {
     let [line] = lines[..] else { panic!("{several}") };
     assert!(line.starts_with("0: ") && line.contains("task 0 of 2 of Slurm's step 0 "), "{several}");
     assert!(line.contains("srun --mpi=pmix"), "{several}");
-    // Before the pages of Open MPI, which say that it was built without PMI.
+    // Before the pages of Open MPI, which say that it was built without PMI. Those of task 1 may come earlier.
     let mpi = command("srun").args("--mpi=none -n 2 --label").arg(program("mpi")).arg("hello").run();
-    let cure = mpi.stderr.find("srun --mpi=pmix starts them as one");
-    let pages = mpi.stderr.find("PMI support");
+    let of_task_0: Vec<&str> = mpi.stderr.lines().filter(|line| line.starts_with("0: ")).collect();
+    let at = |text: &str| of_task_0.iter().position(|line| line.contains(text));
+    let (cure, pages) = (at("srun --mpi=pmix starts them as one"), at("PMI support"));
     assert!(cure.is_some() && cure < pages, "{mpi}");
     let one = alone(command("srun").args("--mpi=none -n 1"));
     let in_shell = alone(command("salloc").args("-n 2"));

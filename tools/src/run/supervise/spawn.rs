@@ -61,8 +61,9 @@ impl Supervisor<'_> {
                     why.truncate(cut);
                     why += "...";
                 }
-                // Where nobody reads, the lines of a program that tries again and again would fill the memory.
-                if !self.stderr.is_full() {
+                // A wrong call is the caller's to tell. Where nobody reads, the lines of a program that tries again and again would fill the
+                // memory.
+                if status != Status::ERR_BAD_PARAM && !self.stderr.is_full() {
                     self.say(&format!("{who} spawns no job: {why}"));
                 }
                 done.complete((status, None));
