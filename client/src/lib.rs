@@ -77,6 +77,7 @@ pub mod user_namespace;
 pub use call::{Call, Inside, Returned};
 pub use client::Client;
 pub use client::attributes::Level as AttributeLevel;
+pub use client::connections::connect_id;
 pub use client::ops::InfoReply;
 pub use env::Environment;
 pub use events::{Event, EventDone, EventHandler, HandlerId};

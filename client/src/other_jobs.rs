@@ -24,6 +24,17 @@ pub(crate) enum Segments {
     Unusable,
 }
 
+impl Segments {
+    /// Whether the server is to be asked again.
+    fn is_outdated(&self) -> bool {
+        match self {
+            Segments::Mapped(view) => view.is_retired(),
+            Segments::Nothing(since) => since.elapsed() >= AGAIN,
+            Segments::Unusable => false,
+        }
+    }
+}
+
 /// The segments of other jobs.
 #[derive(Default)]
 pub struct OtherJobs {
@@ -54,19 +65,16 @@ impl OtherJobs {
 
     /// Whether the server is to be asked for the segments of a job.
     pub fn is_unknown(&self, nspace: &[u8]) -> bool {
-        self.is_on
-            && match self.jobs.read().get(nspace) {
-                None => true,
-                Some(Segments::Mapped(view)) => view.is_retired(),
-                Some(Segments::Nothing(since)) => since.elapsed() >= AGAIN,
-                Some(Segments::Unusable) => false,
-            }
+        self.is_on && self.jobs.read().get(nspace).is_none_or(Segments::is_outdated)
     }
 
     /// Notes what was found.
     pub fn set(&self, nspace: Nspace, found: Segments) {
         let is_mapped = matches!(found, Segments::Mapped(_));
-        self.jobs.write().insert(nspace, found);
+        let mut jobs = self.jobs.write();
+        // What would be asked for anew is not kept: a tool may see many jobs come and go.
+        jobs.retain(|_, known| !known.is_outdated());
+        jobs.insert(nspace, found);
         self.has_any.fetch_or(is_mapped, Ordering::Relaxed);
     }
 }

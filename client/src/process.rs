@@ -13,7 +13,7 @@ use crate::hazard::{Guard, HazardCell};
 use crate::link::progress_externally;
 use crate::pin;
 pub use crate::pin::PinToken;
-use crate::{Client, Environment, hazard, recorder, tool};
+use crate::{AttributeLevel, Client, Environment, hazard, recorder, tool};
 
 /// The client while the process is initialised.
 static CURRENT: HazardCell<Client> = HazardCell::new(&pin::SLOTS);
@@ -145,6 +145,11 @@ pub fn servers() -> Option<Arc<tool::Servers>> {
     SERVERS.lock().clone()
 }
 
+/// At which level the attributes that this process declares are listed.
+pub fn attribute_level() -> AttributeLevel {
+    if SERVERS.lock().is_some() { AttributeLevel::Tool } else { AttributeLevel::Client }
+}
+
 fn init_by(infos: &[Info], connect: impl FnOnce() -> Result<Client>) -> Result<Proc> {
     let mut state = STATE.lock();
     while state.is_changing {
@@ -157,15 +162,13 @@ fn init_by(infos: &[Info], connect: impl FnOnce() -> Result<Client>) -> Result<P
         // The reserve comes before all that allocates: without it a failed allocation would end the process.
         let client = fallible_alloc::reserve_emergency().and_then(|()| {
             prepare();
-            if is_external {
-                progress_externally(true);
-            }
+            progress_externally(is_external);
             connect()
         });
         state = STATE.lock();
         state.is_changing = false;
         CHANGED.notify_all();
-        if is_external && client.is_err() {
+        if client.is_err() {
             progress_externally(false);
         }
         let client = client?;

@@ -220,18 +220,17 @@ impl Inner {
 
     /// The nodes of the members of a connect, each once.
     fn nodes_among(&self, members: &[Proc]) -> Result<Option<Vec<u8>>> {
-        let mut nodes: Vec<Vec<u8>> = Vec::new();
+        let mut nodes = Vec::new();
         for job in members.chunk_by(|one, next| one.nspace == next.nspace) {
             let nspace = &job[0].nspace;
             let list = self.nodes_in(nspace)?.unwrap_or_default();
             for node in list.split(|byte| *byte == b',').filter(|node| !node.is_empty()) {
-                let is_new = nodes.iter().all(|known| known != node);
-                if is_new && self.peers_in(Some(node), nspace)?.iter().any(|peer| job.binary_search(peer).is_ok()) {
+                if self.peers_in(Some(node), nspace)?.iter().any(|peer| job.binary_search(peer).is_ok()) {
                     nodes.push(node.to_vec());
                 }
             }
         }
-        Ok((!nodes.is_empty()).then(|| nodes.join(&b',')))
+        Ok(united(&nodes))
     }
 
     /// Maps the segments of a job that is not the own one. If they are not to be had, the server resolves.
@@ -262,7 +261,7 @@ impl Inner {
     }
 
     /// A job of the server, if the server is in this process.
-    fn linked(&self, nspace: &Nspace) -> Option<Arc<JobData>> {
+    pub(crate) fn linked(&self, nspace: &Nspace) -> Option<Arc<JobData>> {
         self.link.jobs().into_iter().find(|job| job.nspace == *nspace)
     }
 }

@@ -4,8 +4,8 @@
  *   frontend (--pid PID | --uri URI) [--stops COUNT] [--range rm|local] [--show COMMAND] [--daemon PROGRAM]
  *
  * COUNT is how often the ranks stop (1). With --range the release goes to the launcher, or to all processes of the node, instead of
- * to the ranks. COMMAND is run, with the processes' numbers in $PIDS, while the ranks wait. PROGRAM is started as the debugger's daemon
- * on each node of the job (tests/programs/daemon.c is one), and the ranks wait until it has ended.
+ * to the ranks. COMMAND is run, with the processes' numbers in $PIDS, while the ranks wait. PROGRAM is started as the debugger's daemon,
+ * one process, since the job has one node (tests/programs/daemon.c is one). The ranks wait until it has ended.
  * Exit status 0 if all of it succeeded.
  */
 #include "common.h"
@@ -19,41 +19,27 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static bool is_told, has_ended;
 
-static void ready(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
+/* Of both events: that the ranks wait, and that the daemon has ended. */
+static void heard(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
                   pmix_info_t results[], size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *cbdata)
 {
     (void) id;
-    (void) status;
     (void) source;
     (void) results;
     (void) nresults;
     for (size_t i = 0; i < ninfo; i++) {
         if (strcmp(info[i].key, PMIX_BREAKPOINT) == 0) {
             say("ready: at %s", info[i].value.data.string);
-        }
-    }
-    pthread_mutex_lock(&lock);
-    is_told = true;
-    pthread_cond_signal(&changed);
-    pthread_mutex_unlock(&lock);
-    done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);
-}
-
-static void ended(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
-                  pmix_info_t results[], size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *cbdata)
-{
-    (void) id;
-    (void) status;
-    (void) source;
-    (void) results;
-    (void) nresults;
-    for (size_t i = 0; i < ninfo; i++) {
-        if (strcmp(info[i].key, PMIX_JOB_TERM_STATUS) == 0) {
+        } else if (strcmp(info[i].key, PMIX_JOB_TERM_STATUS) == 0) {
             say("the daemon has ended: %d", info[i].value.data.status);
         }
     }
     pthread_mutex_lock(&lock);
-    has_ended = true;
+    if (status == PMIX_EVENT_JOB_END) {
+        has_ended = true;
+    } else {
+        is_told = true;
+    }
     pthread_cond_signal(&changed);
     pthread_mutex_unlock(&lock);
     done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);
@@ -62,8 +48,6 @@ static void ended(size_t id, pmix_status_t status, const pmix_proc_t *source, pm
 /* Starts the debugger's daemon for a job, and waits until it has ended. */
 static void run_daemon(const char *program, const char *job)
 {
-    pmix_status_t code = PMIX_EVENT_JOB_END;
-    PMIx_Register_event_handler(&code, 1, NULL, 0, ended, NULL, NULL);
     pmix_proc_t target = proc_of(job, PMIX_RANK_WILDCARD);
     infos_t of_job = { 0 };
     add(&of_job, PMIX_DEBUGGER_DAEMONS, value_bool(true));
@@ -179,8 +163,11 @@ int main(int argc, char **argv)
         return 1;
     }
     /* First the handler, then the query: so no event is missed. */
-    pmix_status_t code = PMIX_READY_FOR_DEBUG;
-    PMIx_Register_event_handler(&code, 1, NULL, 0, ready, NULL, NULL);
+    pmix_status_t codes[] = { PMIX_READY_FOR_DEBUG, PMIX_EVENT_JOB_END };
+    if (PMIx_Register_event_handler(codes, 2, NULL, 0, heard, NULL, NULL) < 0) {
+        say("no handler");
+        return 1;
+    }
     char *job = copy_text(ask(PMIX_QUERY_NAMESPACES, NULL)->data.string);
     say("job: %s, stops: %s", job, ask(PMIX_QUERY_DEBUG_SUPPORT, NULL)->data.string);
     for (; stops > 0; stops--) {

@@ -292,6 +292,9 @@ static void early(const char *directive, int told)
         status = pmix_dstore_disconnect(nspace, NULL, 0);
         CHECK(status == (told == 0 ? PMIX_SUCCESS : PMIX_ERR_LOST_CONNECTION), "the disconnect: %s", PMIx_Error_string(status));
         CHECK(pmix_dstore_disconnect(nspace, NULL, 0) == PMIX_ERR_INVALID_NAMESPACE, "a disconnect of no namespace");
+        /* What the server has sent before comes before this event. */
+        must("PMIx_Notify_event", PMIx_Notify_event(CODE, &me, PMIX_RANGE_PROC_LOCAL, NULL, 0, NULL, NULL));
+        await(0, 1);
         await(4, told);
     }
 }

@@ -4,7 +4,6 @@
  */
 #include "common.h"
 
-#include <dirent.h>
 #include <pthread.h>
 
 static pthread_t own;
@@ -15,17 +14,6 @@ static void check(const char *what, bool is_good)
     if (!is_good) {
         say("FAIL %s", what);
     }
-}
-
-static int count_threads(void)
-{
-    int count = 0;
-    DIR *tasks = opendir("/proc/self/task");
-    for (struct dirent *entry; tasks != NULL && (entry = readdir(tasks)) != NULL;) {
-        count += entry->d_name[0] != '.';
-    }
-    closedir(tasks);
-    return count;
 }
 
 static void is_registered(pmix_status_t status, size_t id, void *cbdata)
@@ -90,7 +78,7 @@ int main(void)
     }
     check("fence_nb", PMIx_Fence_nb(NULL, 0, NULL, 0, is_fenced, NULL) == PMIX_SUCCESS);
     progress_until("a fence ends by PMIx_Progress", &fenced);
-    check("there is one thread", count_threads() == 1);
+    check("there is one thread", count_entries("/proc/self/task") == 1);
     check("finalize", PMIx_Finalize(NULL, 0) == PMIX_SUCCESS);
     say("%u: through", me.rank);
     return 0;

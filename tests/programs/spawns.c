@@ -13,14 +13,11 @@
  *   spawns many TIMES        so many jobs of one rank, one after the other
  */
 #include "common.h"
+#include "counter.h"
 
 #include <pmix_tool.h>
 
-#include <pthread.h>
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static int ends;
+static counter_t ends = COUNTER;
 
 static void ended(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
                   pmix_info_t results[], size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *cbdata)
@@ -40,20 +37,8 @@ static void ended(size_t id, pmix_status_t status, const pmix_proc_t *source, pm
         }
     }
     say("end of %s: %d", job, how);
-    pthread_mutex_lock(&lock);
-    ends++;
-    pthread_cond_signal(&changed);
-    pthread_mutex_unlock(&lock);
+    count_one(&ends);
     done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);
-}
-
-static void await_ends(int count)
-{
-    pthread_mutex_lock(&lock);
-    while (ends < count) {
-        pthread_cond_wait(&changed, &lock);
-    }
-    pthread_mutex_unlock(&lock);
 }
 
 /* Starts a job and prints the answer; the name is left in `nspace`. */
@@ -78,7 +63,7 @@ static void shell(char *script, bool is_two)
     apps[0].cwd = apps[1].cwd = "/tmp";
     pmix_nspace_t nspace;
     spawn(apps, is_two ? 2 : 1, NULL, nspace);
-    await_ends(1);
+    await_count(&ends, 1);
 }
 
 static void family(char *self, const pmix_proc_t *me)
@@ -94,7 +79,7 @@ static void family(char *self, const pmix_proc_t *me)
     pmix_status_t status = PMIx_Get(&second, "colour", NULL, 0, &value);
     say("colour of the second child: %d %s", status, status == PMIX_SUCCESS ? value->data.string : "-");
     say("disconnect: %d", PMIx_Disconnect(all, 2, NULL, 0));
-    await_ends(1);
+    await_count(&ends, 1);
 }
 
 static int child(void)
@@ -149,20 +134,20 @@ static void inherit(char *script)
     app.env = environ;
     pmix_nspace_t nspace;
     spawn(&app, 1, NULL, nspace);
-    await_ends(1);
+    await_count(&ends, 1);
 }
 
 static void too_long(void)
 {
-    char *text = need(malloc(300001)), *words[] = { "true", text, NULL };
+    char *text = need(malloc(300001)), *words[] = { "echo", text, NULL };
     memset(text, 'x', 300000);
     text[300000] = '\0';
     pmix_app_t app = app_of(words, 1);
     pmix_nspace_t nspace;
     spawn(&app, 1, NULL, nspace);
-    words[1] = NULL;
+    words[1] = "short";
     spawn(&app, 1, NULL, nspace);
-    await_ends(1);
+    await_count(&ends, 1);
     free(text);
 }
 
@@ -177,7 +162,7 @@ static void end_by_command(char **words, const char *key)
     pmix_info_t *results = NULL;
     size_t count = 0;
     say("control: %d", PMIx_Job_control(&all, 1, how.items, how.count, &results, &count));
-    await_ends(1);
+    await_count(&ends, 1);
 }
 
 static void fail(void)
@@ -186,7 +171,7 @@ static void fail(void)
     pmix_app_t app = app_of(words, 1);
     pmix_nspace_t nspace;
     spawn(&app, 1, NULL, nspace);
-    await_ends(1);
+    await_count(&ends, 1);
     /* The launcher ends all for it. */
     sleep(60);
 }
@@ -199,7 +184,7 @@ static void many(int times)
         pmix_app_t app = app_of(words, 1);
         pmix_nspace_t nspace = "";
         good += PMIx_Spawn(NULL, 0, &app, 1, nspace) == PMIX_SUCCESS;
-        await_ends(time);
+        await_count(&ends, time);
     }
     say("spawned: %d", good);
 }
@@ -218,7 +203,10 @@ int main(int argc, char **argv)
     }
     if (me.rank == 0) {
         pmix_status_t code = PMIX_EVENT_JOB_END;
-        PMIx_Register_event_handler(&code, 1, NULL, 0, ended, NULL, NULL);
+        if (PMIx_Register_event_handler(&code, 1, NULL, 0, ended, NULL, NULL) < 0) {
+            say("no handler");
+            return 1;
+        }
         if (strcmp(kind, "shell") == 0 || strcmp(kind, "two") == 0) {
             shell(argv[2], strcmp(kind, "two") == 0);
         } else if (strcmp(kind, "family") == 0) {

@@ -5,12 +5,9 @@
  * Prints the status of PMIx_Init, and whether the rest succeeded.
  */
 #include "common.h"
+#include "counter.h"
 
-#include <pthread.h>
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static bool is_released;
+static counter_t releases = COUNTER;
 
 static void release(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
                     pmix_info_t results[], size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *cbdata)
@@ -22,10 +19,7 @@ static void release(size_t id, pmix_status_t status, const pmix_proc_t *source, 
     (void) ninfo;
     (void) results;
     (void) nresults;
-    pthread_mutex_lock(&lock);
-    is_released = true;
-    pthread_cond_signal(&changed);
-    pthread_mutex_unlock(&lock);
+    count_one(&releases);
     done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);
 }
 
@@ -46,11 +40,7 @@ static void stop_here(const pmix_proc_t *me)
     pmix_status_t code = PMIX_DEBUGGER_RELEASE;
     PMIx_Register_event_handler(&code, 1, NULL, 0, release, NULL, NULL);
     PMIx_Notify_event(PMIX_READY_FOR_DEBUG, me, PMIX_RANGE_RM, infos.items, infos.count, NULL, NULL);
-    pthread_mutex_lock(&lock);
-    while (!is_released) {
-        pthread_cond_wait(&changed, &lock);
-    }
-    pthread_mutex_unlock(&lock);
+    await_count(&releases, 1);
     say("rank %u: on from %s", me->rank, is_named ? name->data.string : "main");
     free_infos(&optional);
     free_infos(&infos);

@@ -1,9 +1,9 @@
 /* Rank 2 sleeps for ever before it does what the others do.
  *
- *   stuck init | fence | finalize | end | get DIRECTORY
+ *   stuck init | fence | finalize | end | get DIRECTORY [tell]
  *
  * `get`: the others wait a minute for a key that rank 2 does not put. Each rank writes its process's number to
- * DIRECTORY/here.RANK once SIGUSR1 does it no harm.
+ * DIRECTORY/here.RANK once SIGUSR1 does it no harm. `tell`: it prints a line when it is connected.
  */
 #include "common.h"
 
@@ -32,6 +32,9 @@ int main(int argc, char **argv)
     }
     if (PMIx_Init(&me, NULL, 0) != PMIX_SUCCESS) {
         return 1;
+    }
+    if (argc > 3) {
+        say("connected");
     }
     while (is_stuck && (strcmp(where, "fence") == 0 || strcmp(where, "get") == 0)) {
         pause();

@@ -36,7 +36,6 @@
 #include <pmix_server.h>
 #include <pmix_tool.h>
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <time.h>
@@ -445,17 +444,6 @@ static void about(const char *nspace, char *key)
     free_infos(&infos);
 }
 
-static void say_threads(void)
-{
-    int count = 0;
-    DIR *tasks = opendir("/proc/self/task");
-    for (struct dirent *entry; tasks != NULL && (entry = readdir(tasks)) != NULL;) {
-        count += entry->d_name[0] != '.';
-    }
-    closedir(tasks);
-    say("threads: %d", count);
-}
-
 static void declare(char *text)
 {
     char *attribute = strchr(text, ':'), *names[] = { attribute + 1, NULL };
@@ -712,7 +700,7 @@ int main(int argc, char **argv)
         } else if (strncmp(word, "support=", 8) == 0) {
             ask_support(value);
         } else if (strcmp(word, "threads") == 0) {
-            say_threads();
+            say("threads: %d", count_entries("/proc/self/task"));
         } else if (strcmp(word, "again") == 0) {
             pmix_status_t begun = PMIx_tool_init(NULL, NULL, 0);
             say("again: %d, %d", begun, PMIx_tool_finalize());

@@ -11,11 +11,15 @@ use crate::{Ended, Library, Run, program};
 /// # Panics
 /// If the host or one of its ranks fails.
 pub fn run(library: Library, script: &str) -> Vec<String> {
+    succeeded(library, script).stdout.lines().map(str::to_owned).collect()
+}
+
+fn succeeded(library: Library, script: &str) -> Ended {
     let ended = ended(library, script);
     assert_eq!(ended.code(), 0, "{library:?}: {}", ended.stderr);
     let failed = ended.stderr.lines().find(|line| line.starts_with("registry: "));
     assert_eq!(failed, None, "{library:?}");
-    ended.stdout.lines().map(str::to_owned).collect()
+    ended
 }
 
 /// As [`run`]; returns the complete output, standard error included.
@@ -52,8 +56,8 @@ pub fn told_to(script: &str, ranks: &[(Library, &str)]) {
             Some(rest) => format!("rank {rest} {directory}{variables}\n"),
             None => format!("{line}\n"),
         };
-        let answers = run(Library::ours(), &lines.iter().map(|(line, _)| spoken(line)).collect::<String>());
-        let mut answers = answers.iter();
+        let ended = succeeded(Library::ours(), &lines.iter().map(|(line, _)| spoken(line)).collect::<String>());
+        let mut answers = ended.stdout.lines();
         for (line, answer) in &lines {
             if line.starts_with("rank ") || line.starts_with("deregister ") {
                 continue;
@@ -62,7 +66,7 @@ pub fn told_to(script: &str, ranks: &[(Library, &str)]) {
                 "end" => "rank ended with 0",
                 _ => answer.unwrap_or("status 0"),
             };
-            assert_eq!(answers.next().map(String::as_str), Some(expected), "{library:?}{variables}: {line}");
+            assert_eq!(answers.next(), Some(expected), "{library:?}{variables}: {line}\n{}", ended.stderr);
         }
     }
 }

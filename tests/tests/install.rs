@@ -3,11 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use pmix_tests::{Library, pmixrun, program, repository};
 
 /// Runs a command that must succeed; returns its output.
@@ -171,8 +173,8 @@ fn ranks_get_the_library_beside_the_launcher(prefix: &Path) {
     assert_eq!(search("", &["--lib", "system"]), "");
 }
 
-/// Which library the ranks have had, and why. They wait for rank 2 until their time is over: the report cannot tell of ranks that have
-/// ended before they are looked at.
+/// Which library the ranks have had, and why. They wait for rank 2 until the job is ended: the report cannot tell of ranks that have ended
+/// before they are looked at.
 #[test]
 fn a_report_tells_whether_ranks_had_this_library() {
     let check = |library: &Path, own: u32, word: &str| {
@@ -180,10 +182,16 @@ fn a_report_tells_whether_ranks_had_this_library() {
             let directory = tempfile::tempdir().expect("a directory");
             let file = directory.path().join("report");
             let mut command = Command::new(pmixrun());
-            command.args(["-n", "3", "--timeout", "4", "--lib", "system", kind, "--report-to"]).arg(&file);
-            command.arg(program("stuck")).arg("fence").arg(directory.path()).env("LD_LIBRARY_PATH", library);
-            let ended = command.output().expect("pmixrun runs");
-            assert_eq!(ended.status.code(), Some(124), "{ended:?}");
+            command.args(["-n", "3", "--timeout", "100", "--lib", "system", kind, "--report-to"]).arg(&file);
+            command.arg(program("stuck")).arg("fence").arg(directory.path()).arg("tell");
+            command.env("LD_LIBRARY_PATH", library).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let mut job = command.spawn().expect("pmixrun runs");
+            // pmixrun has looked at a rank before it passes that rank's line on.
+            let lines = BufReader::new(job.stdout.take().expect("a pipe")).lines().take(3);
+            assert_eq!(lines.filter_map(Result::ok).filter(|line| line == "connected").count(), 3);
+            kill(Pid::from_raw(job.id().cast_signed()), Signal::SIGINT).expect("it runs");
+            let ended = job.wait_with_output().expect("pmixrun ends");
+            assert_eq!(ended.status.code(), Some(130), "{ended:?}");
             fs::read_to_string(file).expect("the report")
         };
         let text = report("--report");

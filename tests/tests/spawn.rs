@@ -118,9 +118,12 @@ fn children_have_the_environment_of_their_parent_and_none_of_its_launcher() {
 fn a_command_line_that_is_too_long_is_refused_and_the_next_one_is_taken() {
     let ended = spawns(Library::ours(), &["long"]);
     let refused = format!("spawn: {} -", Status::ERR_JOB_FAILED_TO_LAUNCH.0);
-    let told = [refused.as_str(), "end of .job2: 0", "spawn: 0 .job2"];
+    let told = [refused.as_str(), "end of .job2: 0", "spawn: 0 .job2", "short"];
     assert_eq!((ended.code(), lines(&ended)), (0, with_ends(&told)), "{ended}");
     assert!(ended.stderr.contains("bytes, and 200000 are the most"), "{ended}");
+    // The tag has the number of the name, also after one that was refused.
+    let ended = spawns_with(Library::ours(), "--tag-output", &["long"]);
+    assert_eq!(ended.count("[job2:0] short"), 1, "{ended}");
 }
 
 /// As under mpirun: a rank that fails ends all jobs of the launcher.

@@ -143,10 +143,20 @@ impl OfProcess {
     }
 
     /// Adds it to what the server has answered, which may be nothing.
+    ///
+    /// # Errors
+    /// If the server's answer has not come.
     pub fn beside(self, answered: Result<InfoReply>) -> Result<InfoReply> {
         let OfProcess { mut answers, is_all } = self;
         let alone = if is_all { Status::SUCCESS } else { Status::QUERY_PARTIAL_SUCCESS };
-        let mut reply = answered.unwrap_or(InfoReply { status: alone, infos: Vec::new() });
+        let mut reply = match answered {
+            // The server has not been heard.
+            Err(status @ (Status::ERR_LOST_CONNECTION | Status::ERR_TIMEOUT | Status::ERR_NOMEM)) => {
+                return Err(status);
+            }
+            Err(_) => InfoReply { status: alone, infos: Vec::new() },
+            Ok(reply) => reply,
+        };
         // Which query an info answers cannot be seen if there are several. Then this is an answer of its own.
         if let [_] = &answers[..] {
             let is_support = |info: &&mut Info| info.key.is(keys::QUERY_ATTRIBUTE_SUPPORT);
@@ -287,6 +297,14 @@ mod tests {
         let other = query(&[keys::QUERY_NAMESPACES], &[]);
         assert_eq!(stock.client.query(vec![asked(), other]).wait().map(|reply| reply.infos.len()), Ok(1));
         assert_eq!(stock.asked().len(), 1, "what else is asked for goes to the server");
+    }
+
+    #[test]
+    fn an_answer_that_has_not_come_is_no_success() {
+        for status in [Status::ERR_LOST_CONNECTION, Status::ERR_TIMEOUT] {
+            let declared = OfProcess { answers: Vec::new(), is_all: true };
+            assert_eq!(declared.beside(Err(status)), Err(status));
+        }
     }
 
     #[test]

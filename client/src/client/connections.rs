@@ -153,7 +153,7 @@ fn name_of(members: &[Proc], id: Option<&[u8]>) -> Result<Nspace> {
 ///
 /// # Errors
 /// `ERR_BAD_PARAM` for one that is no string, or is longer than a namespace.
-fn id_of(infos: &[Info]) -> Result<Option<Vec<u8>>> {
+pub fn connect_id(infos: &[Info]) -> Result<Option<Vec<u8>>> {
     let Some(id) = Info::find(infos, keys::CONNECT_ID) else { return Ok(None) };
     let text = id.as_text().filter(|text| text.len() <= NSPACE_LEN_MAX);
     text.map(|text| Some(text.to_vec())).ok_or(Status::ERR_BAD_PARAM)
@@ -170,7 +170,7 @@ impl Client {
     /// The operation fails with `ERR_NOT_FOUND` if all processes of a job are named, whose size nobody has told. They are connected, then.
     pub fn connect_namespace(&self, procs: Vec<Proc>, infos: Vec<Info>) -> Operation<Option<Proc>> {
         let inner = &self.inner;
-        let prepared = id_of(&infos).and_then(|id| Ok((id, self.each_named(procs)?)));
+        let prepared = connect_id(&infos).and_then(|id| Ok((id, self.each_named(procs)?)));
         let (id, procs) = match prepared {
             Ok(prepared) => prepared,
             Err(status) => return Operation::ready(&inner.link, Err(status)),
@@ -271,8 +271,7 @@ impl Inner {
         }
         let caller = self.local.caller(self.local.is_own(nspace.as_bytes()));
         let here = self.local.with_job(nspace, |job| size(job, &caller), |job| size(job, &caller)).flatten();
-        let linked = || self.link.jobs().into_iter().find(|job| job.nspace == *nspace);
-        let size = here.or_else(|| size(&*linked()?, &caller)).ok_or(Status::ERR_NOT_FOUND)?;
+        let size = here.or_else(|| size(&*self.linked(nspace)?, &caller)).ok_or(Status::ERR_NOT_FOUND)?;
         u32::try_from(size).map_err(|_| Status::ERR_BAD_PARAM)
     }
 
@@ -296,7 +295,7 @@ impl Inner {
     /// Processes have disconnected: their namespace is unknown from now on.
     pub(crate) fn forget_connection(&self, procs: Vec<Proc>, infos: &[Info]) {
         // Processes of which this is not known have no namespace.
-        let name = self.each_member(procs).and_then(|members| name_of(&members, id_of(infos)?.as_deref()));
+        let name = self.each_member(procs).and_then(|members| name_of(&members, connect_id(infos)?.as_deref()));
         name.iter().for_each(|name| self.connections.remove(name));
     }
 

@@ -4,9 +4,9 @@
 //! writes the output itself, as the pull's directives say. In a tool it also writes output that a server sends without
 //! a pull: the server's own output, and the output of jobs that the tool spawns.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
-use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use crossbeam::channel::bounded;
@@ -27,12 +27,15 @@ use pmix_wire::reply::IoPullReply;
 /// that thread.
 const FLUSH_WAIT: Duration = Duration::from_secs(2);
 
+thread_local! {
+    /// Whether this thread calls the handlers of a connection over which there has been a pull. A tool has one for each of its servers.
+    static IS_CALLBACK_THREAD: Cell<bool> = const { Cell::new(false) };
+}
+
 /// The pulls of this process, and a tool's console.
 #[derive(Default)]
 pub(crate) struct Outputs {
     pulls: Mutex<Pulls>,
-    /// The thread that calls handlers, once there has been a pull.
-    callback_thread: Arc<OnceLock<ThreadId>>,
     /// Takes output that belongs to no pull. Only tools, and servers that show output, have one.
     console: OnceLock<Mutex<Console>>,
 }
@@ -150,11 +153,7 @@ impl Client {
             }
         };
         // The callback thread must run from now on to receive the server's messages.
-        let callback_thread = Arc::clone(&inner.outputs.callback_thread);
-        inner.link.defer(Box::new(move || {
-            // It is always the same thread.
-            let _ = callback_thread.set(thread::current().id());
-        }));
+        inner.link.defer(Box::new(|| IS_CALLBACK_THREAD.set(true)));
         let pulling = Arc::clone(inner);
         Operation::ask(&inner.link, payload, None, move |reply| {
             let read = |payload: Vec<u8>| {
@@ -179,9 +178,11 @@ impl Client {
             drop(pulls);
             return self.stop_buffered(number, handler, directives);
         }
-        let pull = pulls.open.extract_if(number..=number, |_, pull| !pull.is_buffered).next();
+        // One that is buffered ends already.
+        let ends = pulls.open.get(&number).is_some_and(|pull| !pull.is_buffered);
+        let pull = if ends { pulls.open.remove(&number) } else { None };
         drop(pulls);
-        match pull.and_then(|(_, pull)| pull.end()) {
+        match pull.and_then(Pull::end) {
             None => Operation::ready(&inner.link, Err(Status::ERR_BAD_PARAM)),
             Some(handler) => inner.ask(Request::IoDeregister { infos: directives, handler }, None, ops::done),
         }
@@ -201,7 +202,7 @@ impl Client {
                 // Nobody may be waiting.
                 let _ = delivered.send(());
             }));
-            if progresses_itself() || inner.outputs.callback_thread.get() != Some(&thread::current().id()) {
+            if progresses_itself() || !IS_CALLBACK_THREAD.get() {
                 let _ = receive(&*inner.link, &wait, Some(Instant::now() + FLUSH_WAIT));
             }
             answered

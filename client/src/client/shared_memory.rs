@@ -106,9 +106,12 @@ impl Inner {
     #[cold]
     pub(crate) fn map_other_job(&self, nspace: &[u8], deadline: Option<Instant>) -> Result<bool> {
         let others = &self.local.others;
+        if !others.is_unknown(nspace) {
+            return Ok(false);
+        }
         // Servers of this library announce this release. Others would bother their hosts with the question.
         let may_know = self.link.is_ours() || self.link.server_version() == Version::OURS;
-        if !others.is_unknown(nspace) || !may_know || self.kind() != ClientKind::Launched {
+        if !may_know || self.kind() != ClientKind::Launched {
             return Ok(false);
         }
         let Ok(nspace) = Nspace::new(nspace) else { return Ok(false) };

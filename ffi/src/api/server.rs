@@ -6,7 +6,7 @@ use std::sync::{Arc, Once};
 
 use libc::{gid_t, uid_t};
 use pmix_client::topology::adopt;
-use pmix_client::{AttributeLevel, InfoReply, process as client_process};
+use pmix_client::{InfoReply, process as client_process};
 use pmix_dstore::maps;
 use pmix_dstore::model::{Info, Result, Status};
 use pmix_server::process::{self, server};
@@ -294,11 +294,6 @@ status_call! {
         // SAFETY: `function` is NULL or a C string.
         let function = unsafe { set_name(function) }?;
         let mut next = present(attrs)?;
-        let server = server();
-        let client = match server {
-            Ok(_) => None,
-            Err(status) => Some(client_process::hold().ok_or(status)?),
-        };
         let mut supported = Vec::new();
         // SAFETY: `attrs` is an array of C strings that ends with NULL, where this loop ends.
         while let Some(name) = unsafe { text::string(*next) } {
@@ -306,15 +301,12 @@ status_call! {
             // SAFETY: not the NULL at the end, so the array goes on.
             next = unsafe { next.add(1) };
         }
-        match client {
-            Some(client) => {
-                let level = match client_process::servers() {
-                    Some(_) => AttributeLevel::Tool,
-                    None => AttributeLevel::Client,
-                };
-                client.register_attributes(level, function, supported)
+        match server() {
+            Ok(server) => server.register_attributes(function, supported),
+            Err(status) => {
+                let client = client_process::hold().ok_or(status)?;
+                client.register_attributes(client_process::attribute_level(), function, supported)
             }
-            None => server?.register_attributes(function, supported),
         }
     }
 

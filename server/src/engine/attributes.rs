@@ -564,6 +564,19 @@ mod tests {
             ],
         ),
         ("server/src/engine/collective.rs", &["PMIx_Fence", "PMIx_Connect", "PMIx_Disconnect"], &[]),
+        // The server reads an identifier by it, too.
+        (
+            "client/src/client/connections.rs",
+            &["PMIx_Fence", "PMIx_Connect", "PMIx_Disconnect"],
+            &[
+                "CLUSTER_ID",
+                "EVENT_AFFECTED_PROC",
+                "EVENT_AFFECTED_PROCS",
+                "EVENT_CUSTOM_RANGE",
+                "IMMEDIATE",
+                "JOB_SIZE",
+            ],
+        ),
         (
             "server/src/engine/collectives.rs",
             &["PMIx_Fence", "PMIx_Connect", "PMIx_Disconnect", "PMIx_Group_construct"],

@@ -26,7 +26,23 @@ pub(super) struct Buffering {
 /// Output of one process on one channel that waits.
 struct Held {
     output: IoDelivery,
+    /// How many bytes at the front have been dropped. They go when they are many: to move the others each time would take long.
+    dropped: usize,
     since: Instant,
+}
+
+impl Held {
+    fn len(&self) -> usize {
+        self.output.data.len() - self.dropped
+    }
+
+    fn drop_oldest(&mut self, bytes: usize) {
+        self.dropped += bytes;
+        if self.dropped > self.output.data.len() / 2 {
+            self.output.data.drain(..self.dropped);
+            self.dropped = 0;
+        }
+    }
 }
 
 /// What waits for one pull.
@@ -126,7 +142,7 @@ impl Buffer {
         let len = match waiting {
             Some(held) => {
                 fallible_alloc::extend(&mut held.output.data, &piece.data)?;
-                held.output.data.len()
+                held.len()
             }
             None => {
                 let output = IoDelivery {
@@ -138,7 +154,7 @@ impl Buffer {
                 };
                 self.last += 1;
                 self.numbers.insert(of_source.clone(), self.last);
-                self.held.insert(self.last, Held { output, since: now });
+                self.held.insert(self.last, Held { output, dropped: 0, since: now });
                 piece.data.len()
             }
         };
@@ -165,13 +181,12 @@ impl Buffer {
             let Some((number, held)) = number.and_then(|number| Some((number, self.held.get_mut(&number)?))) else {
                 return;
             };
-            let data = &mut held.output.data;
-            let dropped = excess.min(data.len());
+            let dropped = excess.min(held.len());
             match drops_oldest {
-                true => drop(data.drain(..dropped)),
-                false => data.truncate(data.len() - dropped),
+                true => held.drop_oldest(dropped),
+                false => held.output.data.truncate(held.output.data.len() - dropped),
             }
-            let is_empty = data.is_empty();
+            let is_empty = held.len() == 0;
             excess -= dropped;
             self.count_out(channel, dropped);
             if is_empty {
@@ -188,7 +203,8 @@ impl Buffer {
 
     /// Takes out what waits of one process and channel.
     fn take(&mut self, number: u64) -> Option<IoDelivery> {
-        let output = self.held.remove(&number)?.output;
+        let Held { mut output, dropped, .. } = self.held.remove(&number)?;
+        output.data.drain(..dropped);
         self.numbers.remove(&(output.source.clone(), output.channel));
         self.count_out(output.channel, output.data.len());
         Some(output)

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::ffi::CString;
 use std::time::Instant;
 
-use pmix_dstore::model::{Info, NSPACE_LEN_MAX, Nspace, Proc, Status, keys};
+use pmix_client::connect_id;
+use pmix_dstore::model::{Info, Nspace, Proc, Status, keys};
 
 use super::peer::PeerId;
 
@@ -63,35 +64,12 @@ impl Terms {
         if !matches!(kind, Kind::Fence | Kind::Connect | Kind::Disconnect) {
             return Ok(Terms::default());
         }
-        let id = Info::find(infos, keys::CONNECT_ID).map(|id| {
-            let text = id.as_text().filter(|text| text.len() <= NSPACE_LEN_MAX);
-            text.map(<[u8]>::to_vec).ok_or(Status::ERR_BAD_PARAM)
-        });
         Ok(Terms {
-            id: id.transpose()?,
+            id: connect_id(infos)?,
             is_exchange_only: Info::is_set(infos, keys::CONNECT_XCHG_ONLY),
             is_optional: Info::is_set(infos, keys::CONNECT_OPTIONAL),
             lets_end: Info::is_set(infos, keys::CONNECT_EARLY_TERM_ALLOWED),
         })
-    }
-}
-
-/// The participants without which a collective succeeds.
-pub(super) enum Dispensable {
-    Nobody,
-    Everybody,
-    /// Those that had ended before the others connected, sorted.
-    Only(Vec<Proc>),
-}
-
-impl Dispensable {
-    /// Whether the collective fails without one of these processes.
-    pub fn leaves(&self, lost: Vec<Proc>) -> bool {
-        match self {
-            Dispensable::Nobody => !lost.is_empty(),
-            Dispensable::Everybody => false,
-            Dispensable::Only(named) => lost.iter().any(|proc| named.binary_search(proc).is_err()),
-        }
     }
 }
 

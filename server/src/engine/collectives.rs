@@ -12,7 +12,7 @@ use pmix_wire::reply::{ConnectWriter, FenceReply};
 use pmix_wire::{MESSAGE_LEN_MAX, jobinfo};
 
 use super::apart::REFUSED;
-use super::collective::{Arrival, Collective, Contributed, Dispensable, Kind, Terms};
+use super::collective::{Arrival, Collective, Contributed, Kind, Terms};
 use super::limits::FENCES_MAX;
 use super::nspaces::recipient;
 use super::peer::{Peer, PeerId};
@@ -45,9 +45,9 @@ impl Engine {
         };
         let collect = kind.collects(&infos);
         let deadline = timeout_of(&infos).map(|wait| now + wait);
-        let wants = |key| matches!(kind, Kind::Connect | Kind::Disconnect) && Info::is_set(&infos, key);
-        let tells_each = wants(keys::CONNECT_NOTIFY_EACH);
-        let asks = kind == Kind::Connect && wants(keys::CONNECT_NOTIFY_REQ);
+        let asks = kind == Kind::Connect && Info::is_set(&infos, keys::CONNECT_NOTIFY_REQ);
+        let is_told_of = matches!(kind, Kind::Connect | Kind::Disconnect);
+        let tells_each = is_told_of && Info::is_set(&infos, keys::CONNECT_NOTIFY_EACH);
         if asks && self.is_out_of_reach(peer, &signature) {
             return self.reply_status(peer, tag, REFUSED);
         }
@@ -144,15 +144,33 @@ impl Engine {
         self.are_connected(signature, terms) || self.collectives.values().any(is_connecting)
     }
 
-    /// The participants without which a collective succeeds.
-    fn dispensable_in(&self, collective: &Collective) -> Dispensable {
-        match &collective.terms {
-            Terms { is_optional: true, .. } if collective.kind == Kind::Connect => Dispensable::Everybody,
-            _ if collective.kind == Kind::Connect => Dispensable::Nobody,
-            Terms { lets_end: true, .. } => Dispensable::Everybody,
-            Terms { is_optional: true, .. } => Dispensable::Only(self.never_connected(collective)),
-            _ => Dispensable::Nobody,
+    /// Whether a collective that has lost participants on this node fails.
+    fn fails_by_loss(&self, collective: &Collective) -> bool {
+        let Terms { is_optional, lets_end, .. } = collective.terms;
+        if collective.kind == Kind::Connect {
+            return !is_optional;
         }
+        // Only what all of them said when they connected counts: one process must not decide it for the others.
+        if lets_end && self.may_end_connected(collective) {
+            return false;
+        }
+        let never_connected = if is_optional { self.never_connected(collective) } else { Vec::new() };
+        never_connected.is_empty()
+            || self.lost_participants(collective).iter().any(|proc| never_connected.binary_search(proc).is_err())
+    }
+
+    /// The participants on this node that cannot take part any more.
+    fn lost_participants(&self, collective: &Collective) -> Vec<Proc> {
+        let mut lost = self.over_for(collective);
+        for member in &collective.signature {
+            let Some(state) = self.nspaces.get(&member.nspace) else { continue };
+            if member.rank == Rank::WILDCARD {
+                lost.extend(state.ended().map(|rank| Proc::new(member.nspace.clone(), rank)));
+            } else if state.is_local(member.rank) && !state.is_alive(member.rank) {
+                lost.push(member.clone());
+            }
+        }
+        lost
     }
 
     /// Whether two signatures denote the same processes. Signatures of a group may have been made before and after the loss of
@@ -170,26 +188,25 @@ impl Engine {
         state.is_some_and(|state| state.is_local(proc.rank) && !state.is_alive(proc.rank))
     }
 
-    /// The number of processes of this node that take part or still can, and whether some that it needs cannot any more.
+    /// The number of processes of this node that take part or still can, and whether the collective fails because some cannot any more.
     fn local_participants(&self, collective: &Collective) -> (usize, bool) {
         let signature = &collective.signature;
         let over = self.over_for(collective);
-        let (mut count, mut lost) = (0, over.clone());
+        let (mut count, mut lost) = (0, !over.is_empty());
         for nspace in Self::nspaces_of(signature) {
             let Some(state) = self.nspaces.get(&nspace) else { continue };
             let named = signature.iter().filter(|proc| proc.nspace == nspace);
             if named.clone().any(|proc| proc.rank == Rank::WILDCARD) {
                 count += state.local_alive();
-                lost.extend(state.ended().map(|rank| Proc::new(nspace.clone(), rank)));
+                lost |= state.ended().next().is_some();
             } else {
                 // Some may be registered only later.
                 let may_come = |rank| state.is_alive(rank) || !state.is_local(rank) && self.runs_here(state, rank);
                 count += named.clone().filter(|proc| may_come(proc.rank)).count();
-                lost.extend(named.filter(|proc| state.is_local(proc.rank) && !state.is_alive(proc.rank)).cloned());
+                lost |= named.into_iter().any(|proc| state.is_local(proc.rank) && !state.is_alive(proc.rank));
             }
         }
-        let fails = !lost.is_empty() && self.dispensable_in(collective).leaves(lost);
-        (count.saturating_sub(over.len()), fails)
+        (count.saturating_sub(over.len()), lost && self.fails_by_loss(collective))
     }
 
     /// The participants that have finalized and are not expected back by those that have arrived.

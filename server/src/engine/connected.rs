@@ -72,8 +72,17 @@ impl Engine {
 
     /// The processes that had ended before the participants of a later collective connected.
     pub(super) fn never_connected(&self, later: &Collective) -> Vec<Proc> {
-        let set = self.connected.iter().find(|set| self.is_of_set(set, &later.signature, &later.terms));
-        set.map(|set| set.never_connected.clone()).unwrap_or_default()
+        self.set_of(later).map(|set| set.never_connected.clone()).unwrap_or_default()
+    }
+
+    /// Whether the participants of a later collective have connected so that they may end without a disconnect.
+    pub(super) fn may_end_connected(&self, later: &Collective) -> bool {
+        self.set_of(later).is_some_and(|set| set.lets_end)
+    }
+
+    /// The connected processes that are the participants of a later collective.
+    fn set_of(&self, later: &Collective) -> Option<&Connected> {
+        self.connected.iter().find(|set| self.is_of_set(set, &later.signature, &later.terms))
     }
 
     /// A process is the first to enter a connect, and wants the others to be asked to enter it, too.
@@ -81,9 +90,10 @@ impl Engine {
         let Some(connect) = self.collectives.get(&connect) else { return };
         let Some(source) = self.peers.get(&peer).map(|peer| peer.proc.clone()) else { return };
         let (code, is_local) = (Status::CONNECT_REQUESTED, self.all_local(&connect.signature));
-        let infos = event_infos(&source, connect);
-        if let Some(copies) = Some(infos.clone()).filter(|_| !is_local) {
-            let upcall = Upcall::NotifyEvent { code, source: source.clone(), range: Range::CUSTOM, infos: copies };
+        let infos = event_infos(&source, &connect.signature, connect.terms.id.as_deref());
+        if !is_local {
+            let infos = infos.clone();
+            let upcall = Upcall::NotifyEvent { code, source: source.clone(), range: Range::CUSTOM, infos };
             self.upcall(super::Continuation::Nothing, upcall);
         }
         // Kept for processes that register later: they may start later.
@@ -110,7 +120,7 @@ impl Engine {
             Kind::Disconnect => Status::PROC_HAS_DISCONNECTED,
             _ => Status::PROC_HAS_CONNECTED,
         };
-        let mut infos = event_infos(&source, collective);
+        let mut infos = event_infos(&source, &collective.signature, collective.terms.id.as_deref());
         infos.push(Info::new(keys::EVENT_DO_NOT_CACHE, Value::Bool(true)));
         self.deliver_event(Sender::Peer(peer), code, &source, Range::CUSTOM, infos, now);
     }
@@ -200,12 +210,9 @@ impl Engine {
         let code = Status::ERR_PROC_TERM_WO_SYNC;
         let is_local = self.all_local(&others);
         let infos = || {
-            vec![
-                Info::new(keys::EVENT_AFFECTED_PROC, Value::Proc(gone.clone())),
-                Info::new(keys::EVENT_NON_DEFAULT, Value::Bool(true)),
-                Info::new(keys::EVENT_DO_NOT_CACHE, Value::Bool(true)),
-                Info::new(keys::EVENT_CUSTOM_RANGE, Value::procs(others.clone())),
-            ]
+            let mut infos = event_infos(gone, &others, None);
+            infos.push(Info::new(keys::EVENT_DO_NOT_CACHE, Value::Bool(true)));
+            infos
         };
         self.deliver_event(Sender::Server, code, gone, Range::CUSTOM, infos(), now);
         if !is_local && !has_finalized {
@@ -213,15 +220,6 @@ impl Engine {
             self.upcall(super::Continuation::Nothing, upcall);
         }
         self.forget_ended();
-    }
-
-    /// The host reports the end of a process whose connection this server has not seen close yet. The connected processes are told before
-    /// collectives go on without it: they may disconnect at once.
-    pub(super) fn notify_connected_before_loss(&mut self, gone: &Proc, now: Instant) {
-        let has_finalized = self.peers.values().find(|peer| peer.proc == *gone).map(|peer| peer.finalized);
-        if let Some(has_finalized) = has_finalized {
-            self.notify_connected_of_end(gone, has_finalized, now);
-        }
     }
 
     /// Drops the sets without a member left on this node.
@@ -239,14 +237,13 @@ impl Engine {
     }
 }
 
-/// The infos of an event that a process has caused by entering a collective.
-fn event_infos(affected: &Proc, collective: &Collective) -> Vec<Info> {
+/// The infos of an event about a process for `procs`, which a connect with this identifier names.
+fn event_infos(affected: &Proc, procs: &[Proc], id: Option<&[u8]>) -> Vec<Info> {
     let mut infos = vec![
         Info::new(keys::EVENT_AFFECTED_PROC, Value::Proc(affected.clone())),
         Info::new(keys::EVENT_NON_DEFAULT, Value::Bool(true)),
-        Info::new(keys::EVENT_CUSTOM_RANGE, Value::procs(collective.signature.iter().cloned())),
+        Info::new(keys::EVENT_CUSTOM_RANGE, Value::procs(procs.iter().cloned())),
     ];
-    let id = collective.terms.id.as_deref();
     infos.extend(id.map(|id| Info::new(keys::CONNECT_ID, Value::string(id))));
     infos
 }

@@ -693,7 +693,12 @@ impl Engine {
                 state.ended_unconnected.insert(proc.rank);
             }
             self.clean_up((client.uid, client.gid), client.cleanup);
-            self.notify_connected_before_loss(proc, Instant::now());
+            // Its connection may not have closed yet. The connected processes hear of its end before collectives go on without it: they
+            // may disconnect at once.
+            let open = client.connections.iter().find_map(|id| self.peers.get(id));
+            if let Some(has_finalized) = open.map(|peer| peer.finalized) {
+                self.notify_connected_of_end(proc, has_finalized, Instant::now());
+            }
             self.rank_is_gone(proc);
         }
         Status::SUCCESS

@@ -444,7 +444,8 @@ impl Engine {
             None => self.send_output(number, output, since),
             Some([]) => {}
             Some(part) => {
-                let Ok(data) = fallible_alloc::copy(part) else { return };
+                // Without memory all of it goes rather than none.
+                let Ok(data) = fallible_alloc::copy(part) else { return self.send_output(number, output, since) };
                 let mut cut =
                     IoDelivery { data, infos: output.infos.clone(), source: output.source.clone(), ..*output };
                 self.send_output(number, &mut cut, since);

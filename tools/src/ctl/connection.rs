@@ -185,14 +185,14 @@ fn refused(server: &Server, status: Status) -> String {
             "a PMIx server of this user on this node".to_owned()
         }
     };
-    let to_choose = if is_named { Vec::new() } else { servers::found().unwrap_or_default() };
     let choice;
     let next = match status {
         Status::ERR_UNREACH if is_named => {
             "It is not there or takes no tools, as those of mpirun 4 and Slurm; pmixctl servers lists those that do"
         }
         Status::ERR_UNREACH => {
-            choice = choose(&to_choose);
+            choice = servers::found()
+                .map_or_else(|why| format!("The servers cannot be listed: {why}"), |found| choose(&found));
             &choice
         }
         Status::ERR_BAD_PARAM if server.uri.is_some() => {

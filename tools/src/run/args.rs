@@ -1,6 +1,7 @@
 //! The command line of `pmixrun`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -271,17 +272,12 @@ fn is_of_job(matches: &ArgMatches, id: &str) -> bool {
 impl Options {
     /// The job; `further` are the applications after the first.
     fn checked(self, further: &[Options]) -> Result<Args, String> {
-        let mut ranks = u64::from(self.count_of_ranks(0)?);
-        let mut apps = vec![self.application(ranks as u32)?];
+        let count = |options: &Options| options.ranks.map(u64::from).ok_or("the number of ranks is missing");
+        let of_further: u64 = further.iter().map(count).sum::<Result<u64, _>>()?;
+        let mut apps = vec![self.application(self.count_of_ranks(of_further)?)?];
         for options in further {
-            let count = options.ranks.ok_or("the number of ranks is missing")?;
-            ranks += u64::from(count);
-            apps.push(options.application(count)?);
+            apps.push(options.application(options.ranks.unwrap_or_default())?);
         }
-        if ranks > u64::from(RANKS_MAX) {
-            return Err(format!("{ranks} ranks: their number goes from 1 to {RANKS_MAX}"));
-        }
-        self.count_of_ranks(ranks - u64::from(apps[0].ranks))?;
         // As mpirun binds where ranks are mapped.
         let by_map = self.map_by.filter(|map| map.by_core).map_or(BindTo::None, |_| BindTo::Core);
         let warnings = std::iter::once(&self).chain(further).flat_map(Options::missing).collect();
@@ -336,9 +332,7 @@ impl Options {
             Some(slots) => Err(format!(
                 "-n {all}: too many ranks for the slots of {option} ({slots}); --oversubscribe allows them"
             )),
-            None if all > u64::from(RANKS_MAX) => {
-                Err(format!("{option}: the number of ranks goes from 1 to {RANKS_MAX}"))
-            }
+            None if all > u64::from(RANKS_MAX) => Err(format!("{all} ranks: their number goes from 1 to {RANKS_MAX}")),
             None => Ok(ranks),
         }
     }
@@ -376,11 +370,10 @@ impl Options {
 }
 
 /// Name and value of `NAME=VALUE`.
-fn split(word: &OsString) -> Option<(OsString, OsString)> {
-    use std::os::unix::ffi::OsStrExt;
+pub(super) fn split(word: &OsStr) -> Option<(OsString, OsString)> {
     let bytes = word.as_bytes();
     let at = bytes.iter().position(|byte| *byte == b'=')?;
-    let text = |bytes| std::ffi::OsStr::from_bytes(bytes).to_owned();
+    let text = |bytes| OsStr::from_bytes(bytes).to_owned();
     Some((text(&bytes[..at]), text(&bytes[at + 1..])))
 }
 
@@ -454,6 +447,18 @@ mod tests {
         assert_eq!(run("-n 1 one : -n2 two : -np=3 three").ranks(), 6);
         let args = run("-n 1 one : -n 1 -- two : -n 1 three");
         assert_eq!((args.apps.len(), &args.apps[1].args[..]), (2, &[":", "-n", "1", "three"].map(OsString::from)[..]));
+    }
+
+    /// A FIFO has nothing to read a second time.
+    #[test]
+    fn a_hostfile_is_read_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let fifo = directory.path().join("hosts");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let line = format!("-hostfile {} one : -n 1 two", fifo.display());
+        std::thread::spawn(move || ["localhost slots=2\n", ""].map(|text| std::fs::write(&fifo, text)));
+        let error = parse(&line).unwrap_err();
+        assert!(error.contains("-n 3: too many ranks for the slots of --hostfile (2)"), "{error}");
     }
 
     #[test]

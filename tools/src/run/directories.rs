@@ -65,8 +65,8 @@ fn refusal(path: &Path, error: &io::Error) -> String {
 }
 
 impl Directories {
-    /// Makes the session's directory below `tmpdir`, accessible only to this user, for a launched job of so many ranks. The watchdog removes them if this process is
-    /// killed.
+    /// Makes the session's directory below `tmpdir`, accessible only to this user, for a launched job of so many ranks. The watchdog removes
+    /// it if this process is killed.
     pub fn create(tmpdir: &Path, ranks: u32, watchdog: &Watchdog) -> Result<Directories, String> {
         let tmpdir = std::path::absolute(tmpdir).map_err(|error| format!("{}: {error}", tmpdir.display()))?;
         let owner = std::process::id();
@@ -83,8 +83,13 @@ impl Directories {
         let make = |path: &Path| create(path).map_err(|error| refusal(path, &error));
         let job = JobDirectory(self.top.join(name));
         make(&job.0)?;
-        (0..ranks).try_for_each(|rank| make(&job.rank(rank)))?;
-        Ok(job)
+        match (0..ranks).try_for_each(|rank| make(&job.rank(rank))) {
+            Ok(()) => Ok(job),
+            Err(why) => {
+                job.remove();
+                Err(why)
+            }
+        }
     }
 
     /// Makes the session's directory.

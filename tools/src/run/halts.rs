@@ -29,7 +29,7 @@ impl Halts {
 
     /// A rank waits at a breakpoint.
     pub fn add(&mut self, rank: usize, breakpoint: &CStr) {
-        if let Some((_, at)) = self.numbered().find(|(number, _)| *number == rank) {
+        if let Some(at) = rank.checked_sub(self.first).and_then(|rank| self.at.get_mut(rank)) {
             *at = Some(breakpoint.to_owned());
         }
     }
@@ -60,9 +60,9 @@ impl Halts {
 
     /// Where the first of the ranks `running` waits, if all of them wait.
     fn first(&self, running: impl Iterator<Item = usize>) -> Option<&CString> {
-        let mut places = running.map(|rank| self.at.get(rank.checked_sub(self.first)?)?.as_ref());
-        let first = places.next()??;
-        places.all(|place| place.is_some()).then_some(first)
+        let mut breakpoints = running.map(|rank| self.at.get(rank.checked_sub(self.first)?)?.as_ref());
+        let first = breakpoints.next()??;
+        breakpoints.all(|at| at.is_some()).then_some(first)
     }
 
     /// Whether there are ranks `running` and all of them wait.
@@ -86,13 +86,13 @@ mod tests {
 
     use super::*;
 
-    fn place(first: u32) -> JobRanks {
+    fn ranks(first: u32) -> JobRanks {
         JobRanks { nspace: Nspace::new("job").unwrap(), first, size: 3 }
     }
 
     #[test]
     fn a_job_is_ready_once_when_all_its_ranks_wait() {
-        let mut halts = Halts::new(&place(0));
+        let mut halts = Halts::new(&ranks(0));
         assert_eq!(halts.report(0..3), None);
         halts.add(0, ON_EXEC);
         halts.add(1, c"here");
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn the_ranks_of_a_spawned_job_have_later_numbers() {
-        let mut halts = Halts::new(&place(4));
+        let mut halts = Halts::new(&ranks(4));
         (4..7).for_each(|rank| halts.add(rank, ON_EXEC));
         halts.add(1, ON_EXEC);
         assert!(halts.is_whole(4..7) && !halts.is_whole(0..1));

@@ -14,22 +14,20 @@ const LINES_MAX: usize = 8;
 
 /// A line for each collective and each Get that waits, and one for each group of other ranks that have not ended.
 pub(super) fn explained(tables: &[Table<'_>], waiting: &Waiting) -> Vec<String> {
-    let ranks: Vec<(ProcInfo, &Row)> =
-        tables.iter().flat_map(|table| table.proc_infos().into_iter().zip(&table.rows)).collect();
+    let of_jobs: Vec<Vec<(ProcInfo, &Row)>> =
+        tables.iter().map(|table| table.proc_infos().into_iter().zip(&table.rows).collect()).collect();
     let known = |(process, row): &(ProcInfo, &Row)| {
         (process.proc.clone(), JobProcess { process: process.clone(), is_connected: row.is_connected })
     };
-    let processes: Processes = ranks.iter().map(known).collect();
+    let processes: Processes = of_jobs.iter().flatten().map(known).collect();
     let collectives = waiting.collectives.iter().map(|collective| waits::of_collective(collective, &processes));
     let gets = waiting.gets.iter().map(|get| waits::of_wait(get, &processes));
     let mut lines = first(collectives.collect());
     lines.extend(first(gets.collect()));
     let told = told_of(waiting);
     let mut others = Vec::new();
-    for table in tables {
-        let is_elsewhere = |(process, row): &&(ProcInfo, &Row)| {
-            process.proc.nspace == *table.job && row.ended.is_none() && !told.contains(&process.proc)
-        };
+    for (table, ranks) in tables.iter().zip(&of_jobs) {
+        let is_elsewhere = |(process, row): &&(ProcInfo, &Row)| row.ended.is_none() && !told.contains(&process.proc);
         // The launched job is the first, and the only one in most cases.
         let of = if table.job == tables[0].job { String::new() } else { format!(" of {}", table.job) };
         others.extend(elsewhere(ranks.iter().filter(is_elsewhere), &of));

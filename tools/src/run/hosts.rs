@@ -11,12 +11,9 @@ use std::path::Path;
 pub(super) fn slots(entries: &[String]) -> Result<Option<u32>, String> {
     let mut sum = None;
     for entry in entries {
-        // An IPv6 address has colons, too.
-        let (host, slots) = match entry.rsplit_once(':').filter(|_| entry.parse::<IpAddr>().is_err()) {
-            None => (entry.as_str(), Some(1)),
-            Some((host, count)) => (host, count.parse().ok().filter(|count| *count > 0)),
-        };
-        let slots: u32 = slots.ok_or_else(|| format!("--host {entry}: it is HOST:SLOTS, with a number of slots"))?;
+        let (host, slots) = host_and_slots(entry);
+        let slots = slots.map_or(Some(1), count);
+        let slots = slots.ok_or_else(|| format!("--host {entry}: it is HOST:SLOTS, with a number of slots"))?;
         if !is_here(host) {
             return Err(elsewhere(&format!("--host {host}"), host));
         }
@@ -69,13 +66,9 @@ impl Entry {
     fn read(line: &str) -> Result<Option<Entry>, String> {
         let mut words = line.split_whitespace();
         let Some(word) = words.next() else { return Ok(None) };
-        let count = |text: &str| text.parse::<u32>().ok().filter(|count| *count > 0);
-        let (host, mut slots) = match word.rsplit_once(':').filter(|_| word.parse::<IpAddr>().is_err()) {
-            None => (word, None),
-            Some((host, number)) => {
-                (host, Some(count(number).ok_or_else(|| format!("{word}: it is HOST:SLOTS, with a number of slots"))?))
-            }
-        };
+        let (host, slots) = host_and_slots(word);
+        let wrong = || format!("{word}: it is HOST:SLOTS, with a number of slots");
+        let mut slots = slots.map(|number| count(number).ok_or_else(wrong)).transpose()?;
         for word in words {
             match word.split_once('=') {
                 Some(("slots", number)) => {
@@ -90,14 +83,31 @@ impl Entry {
     }
 }
 
+/// The parts of `HOST[:SLOTS]`. An IPv6 address has colons, too.
+pub(super) fn host_and_slots(entry: &str) -> (&str, Option<&str>) {
+    match entry.rsplit_once(':').filter(|_| entry.parse::<IpAddr>().is_err()) {
+        None => (entry, None),
+        Some((host, slots)) => (host, Some(slots)),
+    }
+}
+
+/// A number of slots.
+fn count(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|count| *count > 0)
+}
+
 fn is_here(host: &str) -> bool {
-    let own = nix::unistd::gethostname().unwrap_or_default().to_string_lossy().into_owned();
+    is_named(&nix::unistd::gethostname().unwrap_or_default().to_string_lossy(), host)
+}
+
+/// Whether `host` names the node whose name is `own`: with or without a domain, or as localhost.
+pub(super) fn is_named(own: &str, host: &str) -> bool {
     let short = |name: &str| name.split('.').next().map(str::to_ascii_lowercase);
     let is_loopback = host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
     host == "localhost"
         || is_loopback
-        || host.eq_ignore_ascii_case(&own)
-        || host.parse::<IpAddr>().is_err() && short(host) == short(&own)
+        || host.eq_ignore_ascii_case(own)
+        || host.parse::<IpAddr>().is_err() && short(host) == short(own)
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ pub(super) struct Session {
     /// The node's name with its domain.
     full_name: String,
     /// The number of ranks that the launcher was asked for.
-    pub universe: u32,
+    universe: u32,
     /// Whether ranks are bound.
     bind_to: BindTo,
 }
@@ -88,10 +88,10 @@ impl Plan {
 /// A job on one node.
 pub(super) struct Job {
     /// Its namespace, and the numbers of its ranks.
-    pub place: JobRanks,
+    pub ranks: JobRanks,
     /// How many ranks of other jobs ran when it was started.
     beside: u32,
-    pub session: Session,
+    session: Session,
     pub plan: Plan,
     infos: Vec<Info>,
 }
@@ -108,16 +108,16 @@ impl Job {
     /// Collects the job's data; `beside` is how many ranks of other jobs run.
     pub fn new(
         session: &Session,
-        (place, beside): (JobRanks, u32),
+        (ranks, beside): (JobRanks, u32),
         plan: Plan,
         binding: &Binding,
         (directories, own): (&Directories, &JobDirectory),
     ) -> Job {
-        let mut job = Job { place, beside, session: session.clone(), plan, infos: Vec::new() };
+        let mut job = Job { ranks, beside, session: session.clone(), plan, infos: Vec::new() };
         let mut infos = vec![job.session(directories), job.job_level(binding, own)];
         infos.extend(job.plan.numbered().map(|(number, first, app)| Job::app(number, first, app)));
         infos.push(job.node(binding, directories, own));
-        infos.extend((0..job.place.size).map(|rank| job.rank(rank, binding, own)));
+        infos.extend((0..job.ranks.size).map(|rank| job.rank(rank, binding, own)));
         job.infos = infos;
         job
     }
@@ -131,7 +131,7 @@ impl Job {
 
     /// The number of ranks that share the node, those of other jobs included.
     pub fn ranks_on_node(&self) -> u32 {
-        self.beside + self.place.size
+        self.beside + self.ranks.size
     }
 
     /// Takes the info array for the registration.
@@ -160,7 +160,7 @@ impl Job {
             BindTo::None => "none",
             BindTo::Core => "core",
         };
-        let JobRanks { nspace, size, .. } = &self.place;
+        let JobRanks { nspace, size, .. } = &self.ranks;
         let ranks = format!("0-{}", size - 1);
         let topology = |key| binding.topology().map(|xml| info(key, Value::String(Some(xml.clone()))));
         let Session { server, hostname, .. } = &self.session;
@@ -172,7 +172,7 @@ impl Job {
             info(keys::JOB_SIZE, Value::Uint32(*size)),
             info(keys::MAX_PROCS, Value::Uint32(*size)),
             info(keys::NUM_SLOTS, Value::Uint32(binding.slots())),
-            info(keys::NPROC_OFFSET, Value::Uint32(self.place.first)),
+            info(keys::NPROC_OFFSET, Value::Uint32(self.ranks.first)),
             info(keys::JOB_NUM_APPS, Value::Uint32(self.plan.apps.len() as u32)),
             info(keys::NODE_MAP, Value::string(hostname)),
             info(keys::PROC_MAP, Value::string(if *size == 1 { "0".into() } else { ranks })),
@@ -204,7 +204,7 @@ impl Job {
     }
 
     fn node(&self, binding: &Binding, directories: &Directories, own: &JobDirectory) -> Info {
-        let JobRanks { nspace, size, .. } = &self.place;
+        let JobRanks { nspace, size, .. } = &self.ranks;
         let ranks: Vec<String> = (0..*size).map(|rank| rank.to_string()).collect();
         let procs = (0..*size).map(|rank| Proc::new(nspace.clone(), Rank(rank)));
         let mut infos = vec![
@@ -221,7 +221,7 @@ impl Job {
             info(keys::NSDIR, path(own.path())),
             info(keys::NODE_OVERSUBSCRIBED, Value::Bool(binding.is_oversubscribed(self.ranks_on_node()))),
         ];
-        let cpusets: Option<Vec<String>> = self.place.numbers().map(|number| binding.cpuset_list(number)).collect();
+        let cpusets: Option<Vec<String>> = self.ranks.numbers().map(|number| binding.cpuset_list(number)).collect();
         infos.extend(cpusets.map(|sets| info(keys::LOCAL_CPUSETS, Value::string(sets.join(":")))));
         infos.extend(available_memory().map(|bytes| info(keys::AVAIL_PHYS_MEMORY, Value::Uint64(bytes))));
         array(keys::NODE_INFO_ARRAY, infos)
@@ -229,7 +229,7 @@ impl Job {
 
     fn rank(&self, rank: u32, binding: &Binding, own: &JobDirectory) -> Info {
         let small = |number: u32| Value::Uint16(u16::try_from(number).unwrap_or(u16::MAX));
-        let number = self.place.first + rank;
+        let number = self.ranks.first + rank;
         let (app, first) = self.plan.app_of(rank);
         let mut infos = vec![
             info(keys::RANK, Value::Rank(Rank(rank))),

@@ -227,6 +227,7 @@ impl Published {
             }
             !items.is_empty()
         });
+        shares.retain(|_, share| share.values > 0);
     }
 
     /// The value that a process finds under a key: that of the narrowest range comes first.

@@ -135,12 +135,12 @@ struct RunningJob {
 
 impl RunningJob {
     fn nspace(&self) -> &Nspace {
-        &self.job.place.nspace
+        &self.job.ranks.nspace
     }
 
     /// The numbers of its ranks.
     fn numbers(&self) -> Range<usize> {
-        let JobRanks { first, size, .. } = self.job.place;
+        let JobRanks { first, size, .. } = self.job.ranks;
         first as usize..(first + size) as usize
     }
 }
@@ -155,7 +155,7 @@ struct Supervisor<'a> {
     /// The launched job is the first.
     jobs: Vec<RunningJob>,
     /// What the host knows of them.
-    places: Jobs,
+    of_host: Jobs,
     /// How many programs the watchdog has been told of.
     programs: u32,
     /// How many jobs have been spawned, or were to be.
@@ -217,7 +217,7 @@ pub(super) fn supervise(
     launcher: Launcher<'_>,
     session: Session,
     plan: Plan,
-    (places, events): (Jobs, Events),
+    (of_host, events): (Jobs, Events),
     signals: SignalFd,
 ) -> Result<Ended, String> {
     let Launcher { args, watchdog, binding, directories, server } = launcher;
@@ -232,7 +232,7 @@ pub(super) fn supervise(
         pmi: Pmi::new(&name.to_string(), plan.ranks())?,
         session,
         jobs: Vec::new(),
-        places,
+        of_host,
         programs: 0,
         spawned: 0,
         ended: VecDeque::new(),
@@ -634,6 +634,11 @@ impl Supervisor<'_> {
         self.end_job(job);
     }
 
+    /// How many ranks run, of all jobs.
+    fn count_running(&self) -> usize {
+        self.ranks.iter().filter(|rank| rank.running).count()
+    }
+
     fn proc(&self, index: usize) -> Proc {
         let RankState { job, rank, .. } = &self.ranks[index];
         Proc::new(self.jobs[*job].nspace().clone(), Rank(*rank))
@@ -666,7 +671,7 @@ impl Supervisor<'_> {
             return;
         }
         self.failure = Some(Failure { exit, status });
-        let left = self.ranks.iter().filter(|rank| rank.running).count();
+        let left = self.count_running();
         let ending = if left == 0 { String::new() } else { format!("; ending the ranks that still run ({left})") };
         self.say(&format!("{what}{ending}"));
         self.kill_at = Instant::now().checked_add(self.args.grace);

@@ -175,7 +175,7 @@ impl Publisher {
             path: server_tmpdir.to_owned(),
             error,
         })?;
-        let (outer_name, outer, outer_id) = make_outer(&tmpdir, &absolute, nspace)?;
+        let (outer_name, outer, outer_id) = make_outer(&tmpdir, &absolute, nspace, mkdirat_private)?;
         let path = absolute.join(&outer_name).join(INNER_NAME);
         let (inner, inner_id) = match make_directory(&outer, INNER_NAME, 0o755) {
             Ok(made) => made,
@@ -482,16 +482,26 @@ fn has_no_locks(error: &std::io::Error) -> bool {
     matches!(error.raw_os_error().map(Errno::from_raw), Some(Errno::ENOSYS | Errno::ENOLCK | Errno::EOPNOTSUPP))
 }
 
-/// Makes and opens the outer directory, and locks it for as long as it is open: so other processes know that its server lives.
-fn make_outer(tmpdir: &OwnedFd, path: &Path, nspace: &Nspace) -> Result<(String, OwnedFd, FileId), PublishError> {
+/// Makes and opens the outer directory, and locks it for as long as it is open: so other processes know that its server lives. `make` is
+/// [`mkdirat_private`], or a test's function.
+fn make_outer(
+    tmpdir: &OwnedFd,
+    path: &Path,
+    nspace: &Nspace,
+    make: impl Fn(&OwnedFd, &str) -> Result<(), Errno>,
+) -> Result<(String, OwnedFd, FileId), PublishError> {
     for _ in 0..ATTEMPTS {
         let name = unused_name(nspace);
         let failed = |action, error| PublishError::Io { action, path: path.join(&name), error };
-        let (outer, id) =
-            make_directory(tmpdir, &name, 0o700).map_err(|errno| failed("make directory", errno.into()))?;
+        let make_failed = |errno: Errno| failed("make directory", errno.into());
+        make(tmpdir, &name).map_err(make_failed)?;
+        // Until it is locked, another process may take it for one that is left, and remove it.
+        let (outer, id) = match open_made(tmpdir, &name, 0o700) {
+            Err(Errno::ENOENT) => continue,
+            made => made.map_err(make_failed)?,
+        };
         match outer.try_clone().and_then(lock) {
             Ok(Some(outer)) => return Ok((name, outer, id)),
-            // Before it was locked, another process took it for one that is left.
             Ok(None) => drop(remove(tmpdir, &name, id, UnlinkatFlags::RemoveDir)),
             // Nobody else gets a lock there either, and without one nobody removes it.
             Err(error) if has_no_locks(&error) => return Ok((name, outer, id)),
@@ -519,9 +529,18 @@ fn unused_name(nspace: &Nspace) -> String {
 
 /// Makes a directory and opens it; nothing is left behind on failure.
 fn make_directory(parent: &OwnedFd, name: &str, mode: u32) -> Result<(OwnedFd, FileId), Errno> {
+    mkdirat_private(parent, name)?;
+    open_made(parent, name, mode)
+}
+
+/// Makes a directory with mode 0700, so that no other user can enter before it is complete.
+fn mkdirat_private(parent: &OwnedFd, name: &str) -> Result<(), Errno> {
     file_ban::check();
-    // Start with mode 0700 in any case, so that no other user can enter before the directory is complete.
-    mkdirat(parent, name, Mode::from_bits_truncate(0o700))?;
+    mkdirat(parent, name, Mode::from_bits_truncate(0o700))
+}
+
+/// Opens the directory that this process has just made, and sets its mode; removes it on failure.
+fn open_made(parent: &OwnedFd, name: &str, mode: u32) -> Result<(OwnedFd, FileId), Errno> {
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let made = openat(parent, name, flags, Mode::empty()).and_then(|fd| {
         let stat = fstat(&fd)?;
@@ -577,7 +596,9 @@ fn network_file_system_name(magic: u32) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::network_file_system_name;
+    use std::cell::Cell;
+
+    use super::*;
 
     #[test]
     fn network_file_systems_are_told_from_local_ones() {
@@ -585,5 +606,27 @@ mod tests {
         assert!(local.iter().all(|magic| network_file_system_name(*magic as u32).is_none()));
         assert_eq!(network_file_system_name(libc::NFS_SUPER_MAGIC as u32), Some("NFS"));
         assert_eq!(network_file_system_name(libc::SMB_SUPER_MAGIC as u32), Some("SMB"));
+    }
+
+    #[test]
+    fn a_directory_that_is_removed_before_it_is_opened_is_made_again() {
+        let tmp = tempfile::tempdir().expect("a temporary directory");
+        let tmpdir = OwnedFd::from(std::fs::File::open(tmp.path()).expect("it is there"));
+        let nspace = Nspace::new("job").expect("a short namespace");
+        let make = |removals: u32| {
+            let left = Cell::new(removals);
+            make_outer(&tmpdir, tmp.path(), &nspace, |parent, name| {
+                mkdirat_private(parent, name)?;
+                match left.replace(left.get().saturating_sub(1)) {
+                    0 => Ok(()),
+                    // As another server that starts, and takes it for one that is left.
+                    _ => unlinkat(parent, name, UnlinkatFlags::RemoveDir),
+                }
+            })
+        };
+        let (name, ..) = make(ATTEMPTS - 1).expect("a directory");
+        assert!(tmp.path().join(name).is_dir());
+        let refused = make(ATTEMPTS).expect_err("no directory stays").to_string();
+        assert!(refused.contains("another process removes it each time"), "{refused}");
     }
 }

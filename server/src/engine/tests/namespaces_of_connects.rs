@@ -140,6 +140,21 @@ fn members_may_end_early_where_all_have_allowed_it() {
     }
 }
 
+/// One process must not decide for others who have not said so.
+#[test]
+fn a_fence_of_processes_that_did_not_allow_early_ends_fails() {
+    for connects in [false, true] {
+        let mut bench = Bench::new(0, 1, 3);
+        for rank in (0..3).filter(|_| connects) {
+            bench.connect_by(rank, 10, &ranks(3), Vec::new());
+        }
+        bench.lose(2);
+        bench.fence(0, 11, ranks(3), vec![flag(keys::CONNECT_EARLY_TERM_ALLOWED)]);
+        bench.fence(1, 11, ranks(3), Vec::new());
+        assert_eq!(bench.status(1, 11), Some(Status::ERR_PARTIAL_SUCCESS), "connected: {connects}");
+    }
+}
+
 #[test]
 fn an_exchange_connects_nobody() {
     let mut bench = Bench::new(0, 1, 1);

@@ -10,8 +10,9 @@ use pmix_client::events::range;
 use pmix_dstore::model::{App, Envar, Info, InfoFlags, Proc, Rank, Status, Value, keys};
 use pmix_dstore::settings::is_of_launcher;
 
-use super::super::args::{AppArgs, RANKS_MAX, Stops};
+use super::super::args::{AppArgs, RANKS_MAX, Stops, split};
 use super::super::host::Spawned;
+use super::super::hosts;
 use super::super::job::{Application, Plan};
 use super::super::ranks::{Program, working_directory};
 use super::{RankState, RunningJob, Supervisor};
@@ -20,11 +21,11 @@ use super::{RankState, RunningJob, Supervisor};
 const ENDED_KEPT: usize = 64;
 /// The most ranks that the launcher has ever started.
 const NUMBERS_MAX: u64 = 1 << 24;
-/// The most bytes of a line about a spawn.
-const LINE_LEN_MAX: usize = 300;
+/// The most characters of a line about a spawn.
+const LINE_CHARS_MAX: usize = 300;
 
 /// Attributes that say who asks, or that are fulfilled without doing anything.
-const PASSED_OVER: [&str; 13] = [
+const PASSED_OVER: [&str; 14] = [
     keys::SPAWNED,
     keys::PARENT_ID,
     keys::USERID,
@@ -38,6 +39,8 @@ const PASSED_OVER: [&str; 13] = [
     keys::FWD_STDOUT,
     keys::FWD_STDERR,
     keys::FWD_STDDIAG,
+    // Read with PMIX_DEBUG_STOP_IN_APP.
+    keys::BREAKPOINT,
 ];
 
 /// Why a job was not started: the status for the one who asked, and a line for the launcher's user.
@@ -57,7 +60,7 @@ impl Supervisor<'_> {
                 done.complete((Status::SUCCESS, Some(nspace)));
             }
             Err(Refusal(status, mut why)) => {
-                if let Some((cut, _)) = why.char_indices().nth(LINE_LEN_MAX) {
+                if let Some((cut, _)) = why.char_indices().nth(LINE_CHARS_MAX) {
                     why.truncate(cut);
                     why += "...";
                 }
@@ -77,9 +80,9 @@ impl Supervisor<'_> {
         }
         let of_job = Directives::read(infos, &self.session.hostname)?;
         let like = self.program_of(&by);
-        let mut plan = Plan { apps: Vec::new(), stops: of_job.stops.clone(), parent: Some(by), others: Vec::new() };
-        plan.others.clone_from(&of_job.others);
-        let running = self.ranks.iter().filter(|rank| rank.running).count() as u64;
+        let mut plan =
+            Plan { apps: Vec::new(), stops: of_job.stops.clone(), parent: Some(by), others: of_job.others.clone() };
+        let running = self.count_running() as u64;
         for app in apps {
             let ranks = u32::try_from(app.maxprocs).ok().filter(|ranks| (1..=RANKS_MAX).contains(ranks));
             let Some(ranks) = ranks else {
@@ -116,7 +119,7 @@ impl Supervisor<'_> {
         Ok(job)
     }
 
-    /// The program of a rank, like which the jobs that it spawns are started; for a tool that of the launched job.
+    /// The program of a rank. Jobs that it spawns inherit its variables and directory. A tool has those of the launched job.
     fn program_of(&self, by: &Proc) -> Program {
         let of = self.jobs.iter().find(|job| *job.nspace() == by.nspace);
         let app = of.map_or(0, |job| job.job.plan.app_of(by.rank.0).0);
@@ -132,11 +135,7 @@ impl Supervisor<'_> {
         let Some(program) = program.filter(|program| !program.is_empty()) else {
             return refused(Status::ERR_BAD_PARAM, "an application without a program");
         };
-        let set = app.env.iter().filter_map(|text| {
-            let at = text.to_bytes().iter().position(|byte| *byte == b'=')?;
-            let (name, value) = text.to_bytes().split_at(at);
-            Some((OsStr::from_bytes(name).to_owned(), OsStr::from_bytes(&value[1..]).to_owned()))
-        });
+        let set = app.env.iter().filter_map(|text| split(OsStr::from_bytes(text.to_bytes())));
         let mut variables: Vec<(OsString, OsString)> = like.variables.iter().cloned().chain(set).collect();
         of_job.variables.iter().chain(&own.variables).for_each(|change| change.apply(&mut variables));
         // What a launcher gives its ranks is another rank's: a caller may hand over all of its environment.
@@ -175,7 +174,7 @@ impl Supervisor<'_> {
         (*first_program..).zip(&job.plan.apps).for_each(|(program, _)| self.watchdog.unload(program));
     }
 
-    /// What a job leaves goes once all its ranks have ended. Of a spawned job's end processes hear.
+    /// Once all ranks of a job have ended: frees what the job had, and sends the event of a spawned job's end.
     pub(super) fn end_job(&mut self, job: usize) {
         if self.jobs[job].is_over || self.ranks_of(job).iter().any(|rank| rank.running) {
             return;
@@ -297,9 +296,11 @@ struct Directives {
 
 impl Directives {
     /// # Errors
-    /// `ERR_NOT_SUPPORTED` for what is required and not known, or another node.
+    /// `ERR_NOT_SUPPORTED` for what is required and not known; those of [`check_hosts`].
     fn read(infos: &[Info], hostname: &str) -> Result<Directives, Refusal> {
         let mut all = Directives::default();
+        let breakpoint = Info::find(infos, keys::BREAKPOINT).and_then(Value::as_text);
+        let breakpoint = breakpoint.map(|name| String::from_utf8_lossy(name).into_owned());
         for info in infos {
             let key = &info.key;
             if let Some(change) = Change::read(info) {
@@ -313,10 +314,7 @@ impl Directives {
             } else if key.is(keys::DEBUG_STOP_IN_INIT) {
                 all.stops.in_init = info.value.is_true();
             } else if key.is(keys::DEBUG_STOP_IN_APP) {
-                all.stops.in_app = info.value.is_true().then(|| all.stops.in_app.flatten());
-            } else if key.is(keys::BREAKPOINT) {
-                let name = info.value.as_text().map(|name| String::from_utf8_lossy(name).into_owned());
-                all.stops.in_app = all.stops.in_app.map(|_| name);
+                all.stops.in_app = info.value.is_true().then(|| breakpoint.clone());
             } else if [keys::DEBUGGER_DAEMONS, keys::DEBUG_TARGET, keys::DEBUG_JOB].iter().any(|known| key.is(known)) {
                 // Daemons of a debugger are ranks like others; these tell them what to look at.
                 all.others.push(info.clone());
@@ -329,11 +327,15 @@ impl Directives {
 }
 
 /// All jobs run on this node.
+///
+/// # Errors
+/// `ERR_JOB_FAILED_TO_MAP` for another node, `ERR_BAD_PARAM` for what is no text.
 fn check_hosts(info: &Info, hostname: &str) -> Result<(), Refusal> {
-    let text = info.value.as_text().map(String::from_utf8_lossy).unwrap_or_default().into_owned();
-    let names = text.split(',').map(|host| host.split(':').next().unwrap_or_default().trim());
-    let is_here = |host: &str| host.is_empty() || host == "localhost" || host.split('.').next() == Some(hostname);
-    match names.into_iter().find(|host| !is_here(host)) {
+    let Some(text) = info.value.as_text().map(String::from_utf8_lossy) else {
+        return refused(Status::ERR_BAD_PARAM, "PMIX_HOST is no text");
+    };
+    let mut names = text.split(',').map(|entry| hosts::host_and_slots(entry.trim()).0);
+    match names.find(|host| !host.is_empty() && !hosts::is_named(hostname, host)) {
         Some(other) => {
             refused(Status::ERR_JOB_FAILED_TO_MAP, format!("{other} is another node, and pmixrun has this one alone"))
         }

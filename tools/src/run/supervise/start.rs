@@ -11,7 +11,7 @@ use pmix_dstore::model::{Nspace, Proc, Rank};
 
 use super::super::control::JobRanks;
 use super::super::halts::Halts;
-use super::super::job::{Job, Plan};
+use super::super::job::{Application, Job, Plan};
 use super::super::output::{Lines, Stream};
 use super::super::pmi::Pmi;
 use super::super::{check, ranks};
@@ -27,6 +27,11 @@ pub(super) struct Asked {
     outputs: Vec<Output>,
 }
 
+/// The last part of a job's name: its other parts are the same for all jobs of a launcher.
+fn short_name(nspace: &Nspace) -> String {
+    nspace.to_string().rsplit('.').next().unwrap_or_default().to_owned()
+}
+
 impl Supervisor<'_> {
     /// Adds a job, whose ranks' numbers follow those of all others. Returns its place among the jobs.
     ///
@@ -34,34 +39,40 @@ impl Supervisor<'_> {
     /// A message for the user; then there is no such job.
     pub(super) fn add_job(&mut self, nspace: Nspace, plan: Plan) -> Result<usize, String> {
         let ranks = JobRanks { nspace: nspace.clone(), first: self.ranks.len() as u32, size: plan.ranks() };
-        // The watchdog has known the programs of the launched job from its start. So their command lines may be of any length.
         let first_program = self.programs;
-        for app in &plan.apps {
-            if !self.jobs.is_empty() {
-                self.watchdog.load(app.program.clone())?;
-            }
-            self.programs += 1;
-        }
-        // The session's name with its dot is in the job's.
-        let short = nspace.to_string().rsplit('.').next().unwrap_or("job").to_owned();
-        let directory = self.directories.add_job(&short, ranks.size)?;
-        let beside = self.ranks.iter().filter(|rank| rank.running).count() as u32;
+        let made = self.load(&plan.apps).and_then(|()| self.directories.add_job(&short_name(&nspace), ranks.size));
+        let directory = made.inspect_err(|_| {
+            (first_program..self.programs).for_each(|program| self.watchdog.unload(program));
+        })?;
+        let beside = self.count_running() as u32;
         let job = Job::new(&self.session, (ranks.clone(), beside), plan, self.binding, (self.directories, &directory));
         let halts = Halts::new(&ranks);
         // From here on the host knows the ranks, which may connect.
-        self.places.lock().push(ranks);
+        self.of_host.lock().push(ranks);
         let (is_ended_by_command, is_over, kill_at) = (false, false, None);
         self.jobs.push(RunningJob { job, directory, first_program, halts, is_ended_by_command, is_over, kill_at });
         Ok(self.jobs.len() - 1)
     }
 
+    /// Tells the watchdog of the programs of a job. It has known those of the launched job from its start, so their command lines may be of
+    /// any length.
+    fn load(&mut self, apps: &[Application]) -> Result<(), String> {
+        for app in apps {
+            if !self.jobs.is_empty() {
+                self.watchdog.load(app.program.clone())?;
+            }
+            self.programs += 1;
+        }
+        Ok(())
+    }
+
     /// Registers a job with its ranks.
     fn register(&mut self, job: usize) -> Result<(), String> {
         let infos = self.jobs[job].job.take_infos();
-        let JobRanks { nspace, size, .. } = &self.jobs[job].job.place;
+        let JobRanks { nspace, size, .. } = &self.jobs[job].job.ranks;
         check("register the job", self.server.register_nspace(nspace.clone(), *size as i32, infos, None))?;
         let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
-        for (rank, number) in (0..).map(Rank).zip(self.jobs[job].job.place.numbers()) {
+        for (rank, number) in (0..).map(Rank).zip(self.jobs[job].job.ranks.numbers()) {
             let proc = Proc::new(nspace.clone(), rank);
             check("register a rank", self.server.register_client(proc, uid, gid, number as usize, None))?;
         }
@@ -83,7 +94,7 @@ impl Supervisor<'_> {
                 let pid = self.watchdog.started().ok();
                 self.add_rank(one, pid);
             }
-            let JobRanks { first, size, .. } = self.jobs[job].job.place;
+            let JobRanks { first, size, .. } = self.jobs[job].job.ranks;
             for rank in self.ranks.len() as u32 - first..size {
                 self.add_rank(Asked { job, rank, outputs: Vec::new() }, None);
             }
@@ -92,7 +103,7 @@ impl Supervisor<'_> {
     }
 
     fn start_all(&mut self, job: usize, asked: &mut VecDeque<Asked>) -> Result<(), String> {
-        let JobRanks { first, size, .. } = self.jobs[job].job.place;
+        let JobRanks { first, size, .. } = self.jobs[job].job.ranks;
         let all = self.jobs[job].job.ranks_on_node();
         // The server has some descriptors for each job that has ended and that it still knows.
         ranks::allow_descriptors(all + self.ended.len() as u32);
@@ -117,7 +128,7 @@ impl Supervisor<'_> {
     /// Requests the start of a rank from the watchdog.
     fn request_start(&mut self, job: usize, rank: u32) -> Result<Asked, String> {
         let RunningJob { job: of, first_program, .. } = &self.jobs[job];
-        let (JobRanks { nspace, size, .. }, all) = (&of.place, of.ranks_on_node());
+        let (JobRanks { nspace, size, .. }, all) = (&of.ranks, of.ranks_on_node());
         let size = *size;
         let words = |error: std::io::Error| {
             format!("no pipes for rank {rank}: {error}{}", ranks::hint_on_descriptors(&error, all))
@@ -148,7 +159,7 @@ impl Supervisor<'_> {
         for fd in nonblocking.chain(self.rank_stdin.as_ref().map(AsFd::as_fd)) {
             fcntl(fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(|error| format!("pipe: {error}"))?;
         }
-        let name = if is_launched { rank.to_string() } else { format!("job{job}:{rank}") };
+        let name = if is_launched { rank.to_string() } else { format!("{}:{rank}", short_name(nspace)) };
         let lines = |stream| Lines::new(&name, stream, self.args.tag_output);
         let outputs = outputs.map(|(fd, stream)| Output { fd, stream, lines: lines(stream) }).into();
         Ok(Asked { job, rank, outputs })
