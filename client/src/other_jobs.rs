@@ -18,7 +18,7 @@ pub(crate) const AGAIN: Duration = Duration::from_secs(1);
 /// The segments of a job, as far as this process knows.
 pub(crate) enum Segments {
     Mapped(Arc<NamespaceView>),
-    /// The server told of none, at this time.
+    /// At this time the server told of none, or they could not be mapped for lack of descriptors or memory.
     Nothing(Instant),
     /// This process cannot use them.
     Unusable,

@@ -123,7 +123,7 @@ fn a_command_line_that_is_too_long_is_refused_and_the_next_one_is_taken() {
     assert!(ended.stderr.contains("bytes, and 200000 are the most"), "{ended}");
     // The tag has the number of the name, also after one that was refused.
     let ended = spawns_with(Library::ours(), "--tag-output", &["long"]);
-    assert_eq!(ended.count("[job2:0] short"), 1, "{ended}");
+    assert_eq!(ended.count("[job2:0]<stdout>: short"), 1, "{ended}");
 }
 
 /// As under mpirun: a rank that fails ends all jobs of the launcher.

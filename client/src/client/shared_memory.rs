@@ -121,7 +121,7 @@ impl Inner {
                 Ok(view) => Segments::Mapped(Arc::new(view)),
                 Err(why) => {
                     report_other(&self.me, &nspace, &why);
-                    Segments::Unusable
+                    if why.may_pass() { Segments::Nothing(Instant::now()) } else { Segments::Unusable }
                 }
             },
             Ok(None) | Err(_) => Segments::Nothing(Instant::now()),

@@ -67,6 +67,14 @@ impl AttachError {
         }
     }
 
+    /// Whether a later attempt may succeed: this process, or the system, has too few descriptors or too little memory.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            AttachError::Open { errno, .. } => matches!(*errno, libc::EMFILE | libc::ENFILE | libc::ENOMEM),
+            _ => false,
+        }
+    }
+
     /// Whether the error is no fault: the directory does not exist, as in a container with another one, or the namespace has ended.
     pub fn is_usual(&self) -> bool {
         match self {
@@ -105,5 +113,12 @@ mod tests {
             assert!(!open(errno), "{errno}");
         }
         assert!(!AttachError::File { path: "/d".into(), what: "owner" }.is_usual());
+    }
+
+    #[test]
+    fn only_what_is_short_may_be_there_later() {
+        let open = |errno| AttachError::Open { path: "/d".into(), errno }.may_pass();
+        assert!(open(libc::EMFILE) && open(libc::ENFILE) && open(libc::ENOMEM));
+        assert!(!open(libc::EACCES) && !open(libc::ENOENT) && !AttachError::Retired.may_pass());
     }
 }
