@@ -76,10 +76,13 @@ inside = $(runner)='$(abspath tests/openmpi5/inside.sh) $(abspath $(ROOT))'
 # $(call tested,COMMAND): runs tests, and lists in the end what was left out and what had more than one try.
 tested = .ci/tested $(abspath $(target))/left-out env PMIX_TEST_RELEASE=$(abspath $(release)) $(1)
 
+# Most tests wait for processes and time limits: so many at a time use the processors.
+threads := $(shell echo $$((3 * $$(nproc))))
+
 .PHONY: test
 test: deps-test build
 	$(CARGO) build -p pmix-ffi -p pmix-tools -p pmix-pmi
-	$(call tested,$(CARGO) test --workspace --no-fail-fast)
+	$(call tested,RUST_TEST_THREADS=$(threads) $(CARGO) test --workspace --no-fail-fast)
 
 # Tools of proof: docs/reliability.md tells what they do. Each says what it needs where that is missing.
 .PHONY: loom

@@ -151,10 +151,11 @@ pub fn pmixrun() -> PathBuf {
 }
 
 /// A compiled example of a crate of this project.
-pub fn example(package: &str, name: &str) -> PathBuf {
+pub fn example(name: &str) -> PathBuf {
     once(&format!("example-{name}"), |path| {
         let mut command = Command::new(env!("CARGO"));
-        command.current_dir(repository()).args(["build", "-p", package, "--example", name]);
+        // With features as `cargo test --workspace` has them, which has built it already.
+        command.current_dir(repository()).args(["build", "--workspace", "--example", name]);
         succeed(command.arg("--target-dir").arg(target()));
         link(&target().join("debug/examples").join(name), path);
     })

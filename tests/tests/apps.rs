@@ -1,5 +1,5 @@
-//! Unmodified programs of Debian under Debian's mpirun, with our library on both sides or on one: their output,
-//! apart from times, equals their output with the stock library on both sides.
+//! Unmodified programs of Debian under Debian's mpirun, with our library on both sides or on one, and those that spawn also under
+//! `pmixrun`: their output, apart from times, equals their output under mpirun with the stock library on both sides.
 //!
 //! Only `make test-apps` runs these: they need packages that nothing else needs. With `ROOT=DIR` it runs them inside the
 //! root directory of another Debian release, with the mpirun of that release.
@@ -11,15 +11,23 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use pmix_tests::foreign::{self, Fault, MPIRUN_LOCKS_UP, MPIRUN_READS_NOT};
-use pmix_tests::{Ended, Pair, Run, Traces, plugin, repository};
+use pmix_tests::{Ended, Library, Pair, Run, Traces, plugin, pmixrun, repository};
 
 /// Debian's interpreter, for which its packages of modules are built.
 const PYTHON: &str = "/usr/bin/python3";
+
+/// What starts the ranks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Launcher {
+    Mpirun,
+    Pmixrun,
+}
 
 /// A job under construction, and its leftovers when it has ended.
 struct Job {
     traces: Traces,
     pair: Pair,
+    launcher: Launcher,
 }
 
 impl Job {
@@ -50,34 +58,58 @@ impl Job {
         file
     }
 
-    /// `ranks` ranks of a program, whose arguments the caller adds.
-    fn mpirun(&self, ranks: usize, program: impl AsRef<Path>) -> Run {
-        let run = self.pair.mpirun(&self.traces).env("MAPPED_LIST", self.directory().join("mapped"));
+    /// The launcher with options for so many ranks.
+    fn launch(&self, ranks: usize) -> Run {
+        let run = match self.launcher {
+            Launcher::Mpirun => self.pair.mpirun(&self.traces),
+            Launcher::Pmixrun => Run::new(pmixrun(), self.pair.ranks).traced(&self.traces),
+        };
         // There are more ranks than processors: no more threads.
         let run = run.env("PYTHONDONTWRITEBYTECODE", "1").env("OMP_NUM_THREADS", "1");
-        run.args(&format!("-np {ranks} --wdir"))
+        run.env("MAPPED_LIST", self.directory().join("mapped"))
+            .args(&format!("-np {ranks} --wdir"))
             .arg(self.directory())
-            .arg(self.script("rank", ""))
-            .arg(program.as_ref())
     }
 
-    /// Asserts that there were `count` processes, and that each of them and the daemon that started it had the expected
-    /// library.
+    /// `ranks` ranks of a program, whose arguments the caller adds.
+    fn start(&self, ranks: usize, program: impl AsRef<Path>) -> Run {
+        self.launch(ranks).arg(self.script("rank", "")).arg(program.as_ref())
+    }
+
+    /// A rank of R. R looks for libraries in directories of its own first, also where it is what the rank spawns.
+    fn start_r(&self, program: impl AsRef<Path>) -> Run {
+        let first = format!("{}:/usr/lib/R/lib", self.pair.ranks.directory().display());
+        let run = self.launch(1).env("R_LD_LIBRARY_PATH", first).env("LD_PRELOAD", plugin("mapped"));
+        run.arg("Rscript").arg("--vanilla").arg(program.as_ref())
+    }
+
+    /// Asserts that there were `count` processes, and that each of them had the expected library, and the daemon that started it if it is
+    /// its parent.
     fn assert_mapped(&self, ended: &Ended, count: usize) {
-        let expected = format!("library {} daemon {}", self.pair.ranks.identity(), self.pair.server.identity());
         let list = String::from_utf8(self.written("mapped")).expect("text");
-        assert_eq!(list.lines().collect::<Vec<_>>(), vec![expected; count], "{:?}: {ended}", self.pair);
+        let daemon = match self.launcher {
+            Launcher::Mpirun => self.pair.server.identity(),
+            Launcher::Pmixrun => NO_LIBRARY.to_owned(),
+        };
+        let expected = [daemon.as_str(), NO_LIBRARY]
+            .map(|daemon| format!("library {} daemon {daemon}", self.pair.ranks.identity()));
+        assert_eq!(list.lines().count(), count, "{:?}: {list}: {ended}", self.pair);
+        assert!(list.lines().all(|line| expected.iter().any(|it| it == line)), "{:?}: {list}: {ended}", self.pair);
+        assert!(list.lines().any(|line| line == expected[0]), "{:?}: {list}: {ended}", self.pair);
     }
 }
+
+/// How `tests/programs/mapped.c` reports a process without the library: `pmixrun`, or a shell.
+const NO_LIBRARY: &str = "none";
 
 /// mpirun hangs; with the stock library on both sides in 2 of 30 runs of the pool of workers.
 const MPIRUN_STANDS: Fault =
     Fault { name: "mpirun locks itself up in a job that spawns", per_mille: 67, ..MPIRUN_LOCKS_UP };
 
 /// Runs a job to its end. With the stock library as server, a job that spawns sometimes hangs, also with stock ranks.
-fn attempt(pair: Pair, run: impl Fn(&Job) -> Run) -> (Job, Ended) {
+fn attempt((launcher, pair): (Launcher, Pair), run: impl Fn(&Job) -> Run) -> (Job, Ended) {
     foreign::despite(pair, &[MPIRUN_STANDS, MPIRUN_READS_NOT], || {
-        let job = Job { traces: Traces::begin(), pair };
+        let job = Job { traces: Traces::begin(), pair, launcher };
         let outcome = run(&job).attempt();
         (job, outcome)
     })
@@ -87,21 +119,45 @@ fn attempt(pair: Pair, run: impl Fn(&Job) -> Run) -> (Job, Ended) {
 /// `result` must extract the same computed values from all of them. None may write a line to standard error that the
 /// stock job does not write, and none may leave anything.
 fn same_as_stock(name: &str, count: usize, run: impl Fn(&Job) -> Run, result: impl Fn(&Ended, &Job) -> String) {
-    let run = |pair| {
+    same_by(&Pair::all().map(|pair| (Launcher::Mpirun, pair)), (name, count), run, result);
+}
+
+/// As [`same_as_stock`], and then under `pmixrun` with each library in the ranks.
+fn same_under_pmixrun(name: &str, count: usize, run: impl Fn(&Job) -> Run, result: impl Fn(&Ended, &Job) -> String) {
+    let own =
+        [Library::ours(), Library::Stock].map(|ranks| (Launcher::Pmixrun, Pair { server: Library::ours(), ranks }));
+    let all: Vec<_> = Pair::all().map(|pair| (Launcher::Mpirun, pair)).into_iter().chain(own).collect();
+    same_by(&all, (name, count), run, result);
+}
+
+/// As [`same_as_stock`], with our library on both sides alone, under mpirun and under `pmixrun`: R takes long to start.
+fn same_with_ours(name: &str, count: usize, run: impl Fn(&Job) -> Run, result: impl Fn(&Ended, &Job) -> String) {
+    let ours = Pair { server: Library::ours(), ranks: Library::ours() };
+    same_by(&[Launcher::Mpirun, Launcher::Pmixrun].map(|launcher| (launcher, ours)), (name, count), run, result);
+}
+
+fn same_by(
+    all: &[(Launcher, Pair)],
+    (name, count): (&str, usize),
+    run: impl Fn(&Job) -> Run,
+    result: impl Fn(&Ended, &Job) -> String,
+) {
+    let run = |(launcher, pair): (Launcher, Pair)| {
         let begun = Instant::now();
-        let (job, ended) = attempt(pair, &run);
+        let (job, ended) = attempt((launcher, pair), &run);
         let seconds = begun.elapsed().as_secs_f64();
-        assert_eq!(ended.code(), 0, "{pair:?}: {ended}");
+        assert_eq!(ended.code(), 0, "{launcher:?}, {pair:?}: {ended}");
         job.assert_mapped(&ended, count);
         let result = result(&ended, &job);
         job.traces.assert_none_left(&ended);
-        eprintln!("{name}, {count} processes, {pair}: {seconds:.1} s, {} lines of results", result.lines().count());
+        let lines = result.lines().count();
+        eprintln!("{name}, {count} processes, {launcher:?}, {pair}: {seconds:.1} s, {lines} lines of results");
         (ended, result)
     };
-    let (stock, expected) = run(Pair::stock());
-    for pair in Pair::all() {
-        let (ended, result) = run(pair);
-        assert_eq!(result, expected, "{pair:?}: {ended}\nand with the stock library: {stock}");
+    let (stock, expected) = run((Launcher::Mpirun, Pair::stock()));
+    for (launcher, pair) in all.iter().copied() {
+        let (ended, result) = run((launcher, pair));
+        assert_eq!(result, expected, "{launcher:?}, {pair:?}: {ended}\nand with the stock library: {stock}");
         // Fortran lists the exceptions of floating-point numbers that are left at the end. With the stock library of Debian 13 the list
         // names division by zero, and is longer than with ours.
         let is_in = |line: &str, said: &str| line.split(' ').all(|word| said.split(' ').any(|it| it == word));
@@ -109,7 +165,7 @@ fn same_as_stock(name: &str, count: usize, run: impl Fn(&Job) -> Run, result: im
         let is_result = |line: &str| line.contains("Integrity check");
         let is_new = |line: &&str| !is_result(line) && !stock.stderr.lines().any(|said| is_in(line, said));
         let more: Vec<_> = ended.stderr.lines().filter(is_new).collect();
-        assert!(more.is_empty(), "{pair:?} says more than the stock library: {more:?}\n{ended}");
+        assert!(more.is_empty(), "{launcher:?}, {pair:?} says more than the stock library: {more:?}\n{ended}");
     }
 }
 
@@ -133,7 +189,7 @@ fn script(name: &str) -> PathBuf {
 
 #[test]
 fn netpipe() {
-    let run = |job: &Job| job.mpirun(2, "NPopenmpi").args("-i -l 1 -u 4194304 -n 7");
+    let run = |job: &Job| job.start(2, "NPopenmpi").args("-i -l 1 -u 4194304 -n 7");
     same_as_stock("NetPIPE", 2, run, |ended, _| {
         // A line comes in pieces, between which the other rank may write.
         let checked = ended.stderr.matches(" Integrity check passed").count();
@@ -146,7 +202,7 @@ fn netpipe() {
 fn hpcc() {
     let run = |job: &Job| {
         fs::copy(script("hpccinf.txt"), job.directory().join("hpccinf.txt")).expect("the input is copied");
-        job.mpirun(4, "hpcc")
+        job.start(4, "hpcc")
     };
     same_as_stock("HPCC", 4, run, |ended, job| {
         let output = String::from_utf8(job.written("hpccoutf.txt")).expect("text");
@@ -161,7 +217,7 @@ fn hpcc() {
 
 #[test]
 fn lammps() {
-    let run = |job: &Job| job.mpirun(4, "lmp").arg("-in").arg(script("melt.in")).args("-log none");
+    let run = |job: &Job| job.start(4, "lmp").arg("-in").arg(script("melt.in")).args("-log none");
     same_as_stock("LAMMPS", 4, run, |ended, job| {
         // Energy, temperature and pressure to the last bit, and the final position of each atom.
         let is_thermo = |line: &&str| line.split_whitespace().all(|word| word.parse::<f64>().is_ok());
@@ -179,20 +235,38 @@ fn lammps() {
 
 #[test]
 fn mpi4py_messages_and_windows() {
-    let run = |job: &Job| job.mpirun(4, PYTHON).arg(script("messages.py"));
+    let run = |job: &Job| job.start(4, PYTHON).arg(script("messages.py"));
     same_as_stock("mpi4py", 4, run, |ended, _| ended.stdout.clone());
 }
 
 #[test]
 fn mpi4py_pool_of_spawned_workers() {
-    let run = |job: &Job| job.mpirun(1, PYTHON).arg(script("pool.py")).arg(job.script("worker", PYTHON));
+    let run = |job: &Job| job.start(1, PYTHON).arg(script("pool.py")).arg(job.script("worker", PYTHON));
     // The workers of two pools and their master.
-    same_as_stock("mpi4py pool", 1 + 2 * 3, run, |ended, _| ended.stdout.clone());
+    same_under_pmixrun("mpi4py pool", 1 + 2 * 3, run, |ended, _| ended.stdout.clone());
+}
+
+#[test]
+fn rmpi_spawned_slaves() {
+    let run = |job: &Job| job.start_r(script("slaves.R"));
+    same_with_ours("Rmpi", 1 + 3, run, |ended, _| {
+        assert_eq!(ended.count("rank and size of each: 14 24 34"), 1, "{ended}");
+        ended.stdout.clone()
+    });
+}
+
+#[test]
+fn irace_spawned_evaluators() {
+    let run = |job: &Job| job.start_r(script("tune.R"));
+    same_with_ours("irace", 1 + 3, run, |ended, _| {
+        assert!(ended.stdout.lines().count() > 1, "{ended}");
+        ended.stdout.clone()
+    });
 }
 
 #[test]
 fn hdf5() {
-    let run = |job: &Job| job.mpirun(4, PYTHON).arg(script("hdf5.py")).arg("file.h5");
+    let run = |job: &Job| job.start(4, PYTHON).arg(script("hdf5.py")).arg("file.h5");
     same_as_stock("HDF5", 4, run, |ended, job| {
         let content = job.written("file.h5");
         let mut hasher = DefaultHasher::new();
@@ -208,7 +282,7 @@ fn scalapack() {
         let tests = Path::new("/usr/lib/x86_64-linux-gnu/scalapack/openmpi-tests");
         let run = |job: &Job| {
             fs::copy(tests.join(input), job.directory().join(input)).expect("the input is copied");
-            job.mpirun(4, tests.join(program))
+            job.start(4, tests.join(program))
         };
         same_as_stock(&format!("ScaLAPACK {program}"), 4, run, |ended, _| {
             let completed = format!(" {passed} tests completed and passed residual checks.");
@@ -226,7 +300,7 @@ fn mumps() {
         let run = |job: &Job| {
             // mpirun forwards its input to the first rank.
             let input = fs::read(tests.join(input)).expect("the package has it");
-            job.mpirun(4, tests.join(program)).input(input)
+            job.start(4, tests.join(program)).input(input)
         };
         same_as_stock(&format!("MUMPS {program}"), 4, run, |ended, _| {
             let solution = lines_with(&ended.stdout, &["Solution is", "INFOG(1) ", "INFOG(2) "]);
@@ -238,7 +312,7 @@ fn mumps() {
 
 #[test]
 fn nwchem() {
-    let run = |job: &Job| job.mpirun(4, "nwchem.openmpi").arg(script("water.nw"));
+    let run = |job: &Job| job.start(4, "nwchem.openmpi").arg(script("water.nw"));
     same_as_stock("NWChem", 4, run, |ended, _| {
         assert_eq!(ended.count("Total SCF energy"), 1, "{ended}");
         let gradient = ended.stdout.lines().skip_while(|line| !line.contains("RHF ENERGY GRADIENTS")).skip(4).take(3);
@@ -255,7 +329,7 @@ fn nwchem() {
 
 #[test]
 fn cp2k() {
-    let run = |job: &Job| job.mpirun(4, "cp2k").arg(script("water.inp"));
+    let run = |job: &Job| job.start(4, "cp2k").arg(script("water.inp"));
     same_as_stock("CP2K", 4, run, |ended, _| {
         assert_eq!(ended.count("SCF run converged"), 1, "{ended}");
         // Releases differ in what stands before a force.

@@ -29,7 +29,9 @@ fn assert_says(ended: &Ended, exit: i32, code: Option<&str>, text: &str) {
 
 #[test]
 fn a_stopped_rank_and_programs_without_pmix_are_named() {
-    let ended = said(Library::ours(), SHELLS, "pmixctl pause --pid $P $J 1;");
+    // The rank stops a moment after the command.
+    let pause = format!("pmixctl pause --pid $P $J 1; {}", until("stopped (SIGSTOP"));
+    let ended = said(Library::ours(), SHELLS, &pause);
     assert_says(&ended, 1, Some("stopped"), "rank 1 (process ");
     assert_says(&ended, 1, None, "stopped (SIGSTOP, or a debugger)\n  pmixctl resume");
     assert_says(&ended, 1, Some("no-library"), "ranks 0, 1: no libpmix is loaded");

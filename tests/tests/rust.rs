@@ -14,14 +14,14 @@ fn assert_said(ended: &Ended, size: usize) {
 }
 
 fn hello() -> std::path::PathBuf {
-    example("pmix-client", "hello")
+    example("hello")
 }
 
 #[test]
 fn the_example_host_runs_the_example_rank() {
     for size in [1, 3] {
         let traces = Traces::begin();
-        let host = Run::new(example("pmix-server", "host"), Library::ours()).traced(&traces);
+        let host = Run::new(example("host"), Library::ours()).traced(&traces);
         let ended = host.arg(size.to_string()).arg(hello()).run();
         assert_said(&ended, size);
         assert_eq!(ended.stderr, "", "{ended}");
@@ -33,7 +33,7 @@ fn the_example_host_runs_the_example_rank() {
 fn the_example_host_runs_ranks_of_c() {
     for pair in &Pair::all()[..2] {
         let traces = Traces::begin();
-        let host = Run::new(example("pmix-server", "host"), pair.ranks).traced(&traces);
+        let host = Run::new(example("host"), pair.ranks).traced(&traces);
         let ended = host.arg("2").arg(program("behave")).arg("meet").run();
         assert_eq!(ended.code(), 0, "{pair:?}: {ended}");
         assert_eq!(ended.count(": through"), 2, "{pair:?}: {ended}");
@@ -59,8 +59,8 @@ fn assert_greeted(ended: &Ended, size: usize) {
 fn the_pmix_crates_host_runs_its_client() {
     for size in [1, 4] {
         let traces = Traces::begin();
-        let host = Run::new(example("pmix", "hello_host"), Library::ours()).traced(&traces);
-        let ended = host.arg(size.to_string()).arg(example("pmix", "hello_client")).run();
+        let host = Run::new(example("hello_host"), Library::ours()).traced(&traces);
+        let ended = host.arg(size.to_string()).arg(example("hello_client")).run();
         assert_greeted(&ended, size);
         assert_eq!(ended.stderr, "", "{ended}");
         traces.assert_none_left(&ended);
@@ -72,7 +72,7 @@ fn the_pmix_crates_host_runs_ranks_of_c_and_of_mpi() {
     for ranks in [Library::ours(), Library::Stock] {
         for (name, word, said, count) in [("behave", "meet", ": through", 3), ("mpi", "hello", " of 3: library ", 3)] {
             let traces = Traces::begin();
-            let host = Run::new(example("pmix", "hello_host"), ranks).traced(&traces);
+            let host = Run::new(example("hello_host"), ranks).traced(&traces);
             let ended = host.arg("3").arg(program(name)).arg(word).run();
             assert_eq!((ended.code(), ended.count(said)), (0, count), "{ranks:?}, {name}: {ended}");
             traces.assert_none_left(&ended);
@@ -82,7 +82,7 @@ fn the_pmix_crates_host_runs_ranks_of_c_and_of_mpi() {
 
 #[test]
 fn the_pmix_crates_ranks_get_settings_and_nothing_of_an_outer_launcher() {
-    let host = Run::new(example("pmix", "hello_host"), Library::ours()).env("PMIX_OUTER", "1").env("PMIX_RANK", "9");
+    let host = Run::new(example("hello_host"), Library::ours()).env("PMIX_OUTER", "1").env("PMIX_RANK", "9");
     let ended = host.env("PMIX_MCA_inner", "1").env("PMIX_DSTORE_SHM", "0").args("1 /usr/bin/env").succeed();
     for (line, count) in
         [("PMIX_OUTER=1", 0), ("PMIX_RANK=0", 1), ("PMIX_RANK=9", 0), ("PMIX_MCA_inner=1", 1), ("PMIX_DSTORE_SHM=0", 1)]
@@ -94,13 +94,12 @@ fn the_pmix_crates_ranks_get_settings_and_nothing_of_an_outer_launcher() {
 #[test]
 fn the_pmix_crates_client_runs_under_others() {
     let traces = Traces::begin();
-    let ended = Run::ranks(3, example("pmix", "hello_client"), Library::ours()).traced(&traces).run();
+    let ended = Run::ranks(3, example("hello_client"), Library::ours()).traced(&traces).run();
     assert_greeted(&ended, 3);
     traces.assert_none_left(&ended);
     for server in [Library::ours(), Library::Stock] {
         let traces = Traces::begin();
-        let ended =
-            Run::new(program("host"), server).traced(&traces).args("-n 3").arg(example("pmix", "hello_client")).run();
+        let ended = Run::new(program("host"), server).traced(&traces).args("-n 3").arg(example("hello_client")).run();
         assert_greeted(&ended, 3);
         traces.assert_none_left(&ended);
     }
@@ -108,7 +107,7 @@ fn the_pmix_crates_client_runs_under_others() {
 
 #[test]
 fn a_failure_of_the_pmix_crates_programs_is_told() {
-    let host = example("pmix", "hello_host");
+    let host = example("hello_host");
     for (arguments, said) in [
         ("", "hello_host RANKS PROGRAM..."),
         ("2 /bin/false", "2 ranks failed"),
@@ -119,7 +118,7 @@ fn a_failure_of_the_pmix_crates_programs_is_told() {
         assert_eq!(ended.code(), 1, "{ended}");
         assert!(ended.stderr.contains(said), "{ended}");
     }
-    let ended = Run::new(example("pmix", "hello_client"), Library::ours()).env("PMIX_NAMESPACE", "a").run();
+    let ended = Run::new(example("hello_client"), Library::ours()).env("PMIX_NAMESPACE", "a").run();
     assert_eq!(ended.code(), 1, "{ended}");
     assert!(ended.stderr.contains("Error: reading the environment: PMIX_ERR_DATA_VALUE_NOT_FOUND"), "{ended}");
 }
@@ -134,7 +133,7 @@ fn the_example_ranks_run_under_others() {
         for (name, said) in [("hello", "rank 1 of 2: rank 0 is process "), ("rank", ": done")] {
             let traces = Traces::begin();
             let host = Run::new(program("host"), server).traced(&traces);
-            let ended = host.args("-n 2").arg(example("pmix-client", name)).run();
+            let ended = host.args("-n 2").arg(example(name)).run();
             assert_eq!(ended.code(), 0, "{ended}");
             assert!(ended.count(said) > 0, "{ended}");
             traces.assert_none_left(&ended);

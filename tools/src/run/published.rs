@@ -17,6 +17,8 @@ pub(super) type Lookup = Completion<(Status, Vec<Pdata>)>;
 const VALUES_MAX: usize = 65_536;
 /// The most bytes of these values, keys included.
 const BYTES_MAX: usize = 16 << 20;
+/// The most bytes of all processes' values.
+const BYTES_ALL_MAX: usize = 256 << 20;
 
 /// Who finds a value.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -157,6 +159,8 @@ struct Share {
 pub(super) struct Published {
     values: HashMap<Key, Vec<Item>>,
     shares: BTreeMap<Proc, Share>,
+    /// The bytes of all shares.
+    bytes: usize,
     waiting: Vec<WaitingLookup>,
 }
 
@@ -164,7 +168,8 @@ impl Published {
     /// Adds values: all of them, or none.
     ///
     /// # Errors
-    /// `ERR_DUPLICATE_KEY` for one that is published in the same range; `ERR_OUT_OF_RESOURCE` if the process would exceed its limits.
+    /// `ERR_DUPLICATE_KEY` for one that is published in the same range; `ERR_OUT_OF_RESOURCE` if the process, or all
+    /// of them together, would exceed their limits.
     pub fn add<'a>(
         &mut self,
         publisher: &Proc,
@@ -185,7 +190,8 @@ impl Published {
             // Each value counts its finders, although values of one publication share them: a process may publish one by one.
             let bytes = key.as_bytes().len() + packed.len() + terms.range.bytes();
             bytes_all += bytes;
-            if share.values + items.len() >= VALUES_MAX || bytes_all > BYTES_MAX {
+            let of_all = self.bytes - share.bytes + bytes_all;
+            if share.values + items.len() >= VALUES_MAX || bytes_all > BYTES_MAX || of_all > BYTES_ALL_MAX {
                 return Err(Status::ERR_OUT_OF_RESOURCE);
             }
             let value = unpack_stored(value.data_type(), &packed)?;
@@ -194,6 +200,7 @@ impl Published {
         for (key, item) in items {
             share.values += 1;
             share.bytes += item.bytes;
+            self.bytes += item.bytes;
             self.values.entry(key.clone()).or_default().push(item);
         }
         Ok(())
@@ -217,12 +224,13 @@ impl Published {
     }
 
     fn take_out(&mut self, is_gone: impl Fn(&Key, &Item) -> bool) {
-        let shares = &mut self.shares;
+        let (shares, bytes) = (&mut self.shares, &mut self.bytes);
         self.values.retain(|key, items| {
             for item in items.extract_if(.., |item| is_gone(key, item)) {
                 if let Some(share) = shares.get_mut(&item.publisher) {
                     share.values -= 1;
                     share.bytes -= item.bytes;
+                    *bytes -= item.bytes;
                 }
             }
             !items.is_empty()
@@ -337,6 +345,19 @@ mod tests {
         assert_eq!(Terms::read(&[Info::new(keys::RANGE, Value::Uint8(99))]), Err(Status::ERR_BAD_PARAM));
         assert_eq!(Terms::read(&[Info::new(keys::PERSISTENCE, Value::Uint8(99))]), Err(Status::ERR_BAD_PARAM));
         assert_eq!(Terms::read(&[]), Ok(Terms::default()));
+    }
+
+    #[test]
+    fn all_processes_share_a_limit() {
+        let mut published = Published { bytes: BYTES_ALL_MAX - 1000, ..Published::default() };
+        assert_eq!(add(&mut published, 0, "small", Value::Int(1), false), Ok(()));
+        let large = Value::string("x".repeat(2000));
+        assert_eq!(add(&mut published, 1, "large", large.clone(), false), Err(Status::ERR_OUT_OF_RESOURCE));
+        published.bytes -= 2000;
+        assert_eq!(add(&mut published, 1, "large", large, false), Ok(()));
+        published.remove(&proc(0), &[]);
+        published.remove(&proc(1), &[]);
+        assert_eq!(published.bytes, BYTES_ALL_MAX - 3000);
     }
 
     #[test]
