@@ -4,20 +4,23 @@
 //! its outputs, each as an [`Event`].
 
 use std::collections::BTreeMap;
+use std::ffi::CString;
 use std::path::PathBuf;
 use std::sync::Weak;
 use std::time::Instant;
 
 use pmix_client::Task;
-use pmix_dstore::model::{Bytes, Info, Nspace, Proc, Status};
+use pmix_dstore::model::{Bytes, Info, Key, Nspace, Proc, Status};
 use pmix_wire::Hello;
 
 use crate::access::Access;
 use crate::completion::{self, AnswerSink, UpcallResult};
 use crate::config::{Config, LATE_KEY_WAIT, RendezvousOptions, SlurmFence};
 use crate::engine::{DirectoryNumber, Engine, JobPlan, LiveSegment, Output, PeerId, Plan, Published, Sender};
+pub use crate::engine::Kept;
 use crate::engine::{Transport, Work, Written};
-use crate::{DmodexDone, STORE_NAME};
+use crate::upcall::Upcall;
+use crate::{DmodexDone, GroupOperation, STORE_NAME};
 
 /// The name of this library's store in a handshake.
 pub const STORE: &str = STORE_NAME;
@@ -52,11 +55,88 @@ pub enum Event {
         id: u64,
         /// Its return value is the whole answer.
         answered_at_once: bool,
+        /// What it is asked.
+        question: Question,
     },
     /// A publication is requested for this directory.
     Publish(u64),
     /// A line for the administrator.
     Logged(String),
+}
+
+/// What a host is asked, as far as a simulated host looks at it. The fields are the arguments of the method of that name in
+/// [`Host`](crate::Host).
+#[derive(Debug)]
+pub enum Question {
+    /// All local participants have entered a collective.
+    Collective {
+        /// Which.
+        kind: Collective,
+        /// The participants.
+        procs: Vec<Proc>,
+        /// Directives.
+        infos: Vec<Info>,
+        /// A fence's contribution.
+        data: Vec<u8>,
+    },
+    /// Values of a process of another server.
+    DirectModex {
+        /// The process.
+        proc: Proc,
+        /// Directives.
+        infos: Vec<Info>,
+    },
+    /// Publish values.
+    Publish {
+        /// The publisher.
+        proc: Proc,
+        /// Values and directives.
+        infos: Vec<Info>,
+    },
+    /// Look up values.
+    Lookup {
+        /// Who asks.
+        proc: Proc,
+        /// The keys.
+        keys: Vec<Key>,
+        /// Directives.
+        infos: Vec<Info>,
+    },
+    /// Start a job.
+    Spawn {
+        /// Who asks.
+        proc: Proc,
+        /// Directives.
+        infos: Vec<Info>,
+    },
+    /// An event for other servers.
+    Notify {
+        /// Its code.
+        code: Status,
+        /// Its source.
+        source: Proc,
+        /// Its range.
+        range: u8,
+        /// Its infos.
+        infos: Vec<Info>,
+    },
+    /// Anything else.
+    Other,
+}
+
+/// A collective that reaches the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Collective {
+    /// A fence.
+    Fence,
+    /// A connect.
+    Connect,
+    /// A disconnect.
+    Disconnect,
+    /// A group is formed.
+    Construct(CString),
+    /// A group is dissolved.
+    Destruct(CString),
 }
 
 /// An engine with its unfinished publications.
@@ -201,6 +281,16 @@ impl Simulation {
         self.engine.published(Published { directory: DirectoryNumber(directory), written, log });
     }
 
+    /// The time at which the host's next calls and answers come. Without it, and between calls that say the time, it is the clock's.
+    pub fn set_time(&mut self, now: Instant) {
+        self.engine.set_time(now);
+    }
+
+    /// What is kept for requests that are not over.
+    pub fn kept(&self) -> Kept {
+        self.engine.kept()
+    }
+
     /// Whether publications are requested, unfinished or awaited.
     pub fn is_publishing(&self) -> bool {
         self.engine.is_publishing()
@@ -222,7 +312,9 @@ fn event(output: Output) -> Option<Event> {
         Output::Admit { peer, status, .. } => Event::Admitted { peer: peer.0, status },
         Output::Send { peer, tag, payload } => Event::Sent { peer: peer.0, tag, payload },
         Output::Close(peer) => Event::Closed(peer.0),
-        Output::Upcall { id, upcall } => Event::Asked { id, answered_at_once: upcall.answered_at_once() },
+        Output::Upcall { id, upcall } => {
+            Event::Asked { id, answered_at_once: upcall.answered_at_once(), question: question(upcall) }
+        }
         Output::Publish(directory) => Event::Publish(directory.0),
         Output::Log(_, line) => Event::Logged(line),
         Output::Call(call) => {
@@ -237,6 +329,31 @@ fn event(output: Output) -> Option<Event> {
         | Output::CleanUp(..) => return None,
         Output::Listen(..) | Output::Unlisten(_) => return None,
     })
+}
+
+/// What an upcall asks.
+fn question(upcall: Upcall) -> Question {
+    let collective = |kind, procs, infos, data| Question::Collective { kind, procs, infos, data };
+    match upcall {
+        Upcall::Fence { procs, infos, data } => {
+            collective(Collective::Fence, procs, infos, data.into_bytes().unwrap_or_default())
+        }
+        Upcall::Connect { procs, infos } => collective(Collective::Connect, procs, infos, Vec::new()),
+        Upcall::Disconnect { procs, infos } => collective(Collective::Disconnect, procs, infos, Vec::new()),
+        Upcall::Group { operation, group, procs, infos } => {
+            let kind = match operation {
+                GroupOperation::Construct => Collective::Construct(group),
+                GroupOperation::Destruct => Collective::Destruct(group),
+            };
+            collective(kind, procs, infos, Vec::new())
+        }
+        Upcall::DirectModex { proc, infos } => Question::DirectModex { proc, infos },
+        Upcall::Publish { proc, infos } => Question::Publish { proc, infos },
+        Upcall::Lookup { proc, keys, infos } => Question::Lookup { proc, keys, infos },
+        Upcall::Spawn { proc, infos, .. } => Question::Spawn { proc, infos },
+        Upcall::NotifyEvent { code, source, range, infos } => Question::Notify { code, source, range, infos },
+        _ => Question::Other,
+    }
 }
 
 /// The result of a publisher that writes nothing.

@@ -142,7 +142,7 @@ impl Engine {
     pub(super) fn host_registered_events(&mut self, id: PeerId, tag: u32, codes: &[Status], status: Status) {
         match status {
             Status::SUCCESS | Status::OPERATION_SUCCEEDED | Status::ERR_NOT_SUPPORTED => {
-                self.events_registered(id, tag, Instant::now());
+                self.events_registered(id, tag, self.now());
             }
             failed => {
                 if let Some(peer) = self.peers.get_mut(&id) {

@@ -585,7 +585,7 @@ impl Engine {
 
     /// Retries the Gets that wait for a process; those that must wait on keep their deadlines.
     pub(super) fn retry_gets(&mut self, proc: &Proc) {
-        let now = Instant::now();
+        let now = self.now();
         for get in self.gets.gets.remove(proc).unwrap_or_default() {
             self.resolve_get(proc.clone(), get, false, now);
         }
@@ -695,7 +695,7 @@ impl Engine {
             self.stranger(get.peer, &proc.nspace).is_some_and(|stranger| Some(stranger.user.uid) != user)
         };
         let (others, waiting): (Vec<_>, Vec<_>) = waiting.into_iter().partition(is_of_another);
-        let now = Instant::now();
+        let now = self.now();
         self.publish_soon(&proc.nspace, now);
         let of_job = !proc.rank.is_process();
         // A refusal may concern this user only.

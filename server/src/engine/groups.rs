@@ -205,7 +205,7 @@ impl Engine {
             self.reply(peer, tag, &reply);
         }
         for gone in &lost {
-            self.tell_of_failed(&name, gone, Instant::now());
+            self.tell_of_failed(&name, gone, self.now());
         }
     }
 

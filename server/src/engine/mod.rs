@@ -30,6 +30,8 @@ mod query;
 mod resources;
 mod server_mark;
 mod services;
+#[cfg(feature = "simulate")]
+mod simulated;
 mod slurm;
 mod standing;
 mod statistics;
@@ -57,6 +59,8 @@ use self::nspaces::NspaceState;
 pub(crate) use self::peer::{Peer, PeerId, Transport};
 pub(crate) use self::publication::{Plan, Published, Ticket, Work, without_shared_memory};
 use self::services::Shape;
+#[cfg(feature = "simulate")]
+pub use self::simulated::Kept;
 pub(crate) use self::standing::Standing;
 use crate::cleanup::Cleanup;
 use crate::completion::{self, AnswerSink, UpcallResult};
@@ -220,6 +224,9 @@ pub(crate) struct Engine {
     /// When the server's thread wakes by itself.
     wakes_at: Option<Instant>,
     ended: bool,
+    /// The time of a simulation.
+    #[cfg(feature = "simulate")]
+    simulated: Option<Instant>,
 }
 
 /// The dialect in which the servers of a job exchange data. The releases of the other servers are unknown. The newest encoder
@@ -281,7 +288,18 @@ impl Engine {
             port,
             wakes_at: None,
             ended: false,
+            #[cfg(feature = "simulate")]
+            simulated: None,
         }
+    }
+
+    /// The time, for host calls and answers that come without one.
+    fn now(&self) -> Instant {
+        #[cfg(feature = "simulate")]
+        if let Some(now) = self.simulated {
+            return now;
+        }
+        Instant::now()
     }
 
     /// Figures for reports.

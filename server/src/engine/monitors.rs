@@ -272,7 +272,7 @@ impl Engine {
             return self.reply_answer(id, tag, Shape::Infos, answer);
         }
         match wish {
-            Ok(Some(Wish::Watch(asked))) => self.watch(id, tag, asked, Instant::now()),
+            Ok(Some(Wish::Watch(asked))) => self.watch(id, tag, asked, self.now()),
             Ok(Some(Wish::Cancel(_))) => self.reply_status(id, tag, Status::ERR_NOT_FOUND),
             Ok(None) => self.reply_status(id, tag, Status::ERR_NOT_SUPPORTED),
             Err(status) => self.reply_status(id, tag, status),

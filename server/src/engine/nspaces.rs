@@ -697,7 +697,7 @@ impl Engine {
             // may disconnect at once.
             let open = client.connections.iter().find_map(|id| self.peers.get(id));
             if let Some(has_finalized) = open.map(|peer| peer.finalized) {
-                self.notify_connected_of_end(proc, has_finalized, Instant::now());
+                self.notify_connected_of_end(proc, has_finalized, self.now());
             }
             self.rank_is_gone(proc);
         }

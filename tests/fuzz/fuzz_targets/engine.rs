@@ -299,7 +299,7 @@ impl Bench {
                     }
                     Event::Sent { peer, tag, payload } => self.sent(peer, tag, &payload),
                     Event::Closed(peer) => self.gone(peer),
-                    Event::Asked { id, answered_at_once } => {
+                    Event::Asked { id, answered_at_once, .. } => {
                         assert!(self.upcalls.insert(id, answered_at_once).is_none(), "a number used twice");
                     }
                     Event::Publish(directory) => drop(self.wanted.insert(directory)),

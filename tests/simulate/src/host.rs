@@ -1,0 +1,274 @@
+//! The hosts of all servers, and what they know together: they exchange contributions, keep published values, start jobs, pass events on.
+//! Answers come late, twice, or after their time-out.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use pmix_dstore::model::{Info, Key, Pdata, Proc, Rank as Number, Status, Value, keys};
+use pmix_server::UpcallResult;
+use pmix_server::simulate::{Collective, Question};
+
+use crate::invariant::Invariant;
+use crate::world::{SERVERS, What, World};
+
+/// What a server has given to another one.
+pub struct Served {
+    /// The asking server, and the number of its question.
+    pub for_whom: (usize, u64),
+    /// The status.
+    pub status: Status,
+    /// The data.
+    pub data: Vec<u8>,
+}
+
+/// A server's part in a collective.
+struct Part {
+    id: u64,
+    data: Vec<u8>,
+    status: Status,
+}
+
+/// A collective of several servers.
+struct Exchange {
+    name: String,
+    kind: Collective,
+    members: Vec<usize>,
+    has_context: bool,
+    parts: BTreeMap<usize, Part>,
+    is_over: bool,
+}
+
+/// What hosts know.
+#[derive(Default)]
+pub struct Host {
+    /// What servers have given to others, and is on its way.
+    pub served: Arc<Mutex<Vec<Served>>>,
+    exchanges: Vec<Exchange>,
+    /// How often each server has asked for a collective.
+    entered: BTreeMap<(usize, String), usize>,
+    /// Collectives that are answered only after their time-out.
+    pub lost: Vec<String>,
+    /// The answers to them.
+    pub late: Vec<(usize, u64, UpcallResult)>,
+    /// Published values by key and user.
+    published: BTreeMap<(Vec<u8>, u32), (Proc, Value)>,
+    questions: u64,
+    contexts: u64,
+    jobs: usize,
+}
+
+/// As many jobs are started at most.
+const JOBS_MAX: usize = 4;
+
+impl World {
+    /// A server asks its host.
+    pub(crate) fn asked(&mut self, server: usize, id: u64, is_at_once: bool, question: Question) {
+        match question {
+            Question::Collective { kind, procs, infos, data } => {
+                self.asked_collective(server, id, (kind, procs), &infos, data);
+            }
+            Question::DirectModex { proc, infos } => self.asked_modex(server, id, proc, &infos),
+            Question::Publish { proc, infos } => {
+                let user = self.check_signed(&proc, &infos);
+                for info in infos.into_iter().filter(|info| info.key.as_bytes().starts_with(b"pub")) {
+                    let key = (info.key.as_bytes().to_vec(), user);
+                    self.host.published.insert(key, (proc.clone(), info.value));
+                }
+                self.answer(server, id, UpcallResult::Op(Status::SUCCESS));
+            }
+            Question::Lookup { proc, keys, infos } => {
+                let user = self.check_signed(&proc, &infos);
+                let is_lost = keys.iter().any(|key| key.as_bytes().ends_with(b"lost"));
+                let found = |key: &Key| {
+                    let (proc, value) = self.host.published.get(&(key.as_bytes().to_vec(), user))?;
+                    Some(Pdata { proc: proc.clone(), key: key.clone(), value: value.clone() })
+                };
+                let data: Vec<Pdata> = keys.iter().filter_map(found).collect();
+                let status = if data.is_empty() { Status::ERR_NOT_FOUND } else { Status::SUCCESS };
+                self.answer_or_lose(server, id, UpcallResult::Lookup(status, data), is_lost);
+            }
+            Question::Spawn { proc, infos } => self.asked_spawn(server, id, &proc, &infos),
+            Question::Notify { code, source, range, infos } => {
+                for other in (0..SERVERS).filter(|other| *other != server) {
+                    self.host.questions += 1;
+                    let late = self.delay("event", other as u64, self.host.questions);
+                    let (source, infos) = (source.clone(), infos.clone());
+                    self.after(late, What::Event { server: other, code, source, range, infos });
+                }
+                self.answer(server, id, UpcallResult::Op(Status::SUCCESS));
+            }
+            // Only the return value answers.
+            Question::Other if is_at_once => self.after(0, What::Answer { server, id, answer: Status::SUCCESS.into() }),
+            Question::Other => self.answer(server, id, UpcallResult::Op(Status::SUCCESS)),
+        }
+    }
+
+    /// The host's answer, after a while; sometimes it comes twice, the second time with an error.
+    fn answer(&mut self, server: usize, id: u64, answer: UpcallResult) {
+        self.host.questions += 1;
+        let which = self.host.questions;
+        let late = self.delay("answer", server as u64, which);
+        self.after(late, What::Answer { server, id, answer });
+        if self.happens("twice", server as u64, which, 8) {
+            let answer = UpcallResult::Op(Status::ERROR);
+            self.after(late + 1 + which % 50, What::Answer { server, id, answer });
+        }
+    }
+
+    fn answer_or_lose(&mut self, server: usize, id: u64, answer: UpcallResult, is_lost: bool) {
+        if is_lost {
+            self.host.late.push((server, id, answer));
+        } else {
+            self.answer(server, id, answer);
+        }
+    }
+
+    /// The user that a server names; it must be the process's.
+    fn check_signed(&mut self, proc: &Proc, infos: &[Info]) -> u32 {
+        let named: Vec<Option<u32>> =
+            infos.iter().filter(|info| info.key.is(keys::USERID)).map(|info| info.value.as_u32()).collect();
+        let user = self.find(proc).map(|rank| self.ranks[rank].user);
+        if named.len() != 1 || named[0] != user {
+            self.violated(Invariant::Signed, format!("{proc} of user {user:?} was presented as {named:?}"));
+        }
+        user.unwrap_or_default()
+    }
+
+    fn asked_modex(&mut self, server: usize, id: u64, proc: Proc, infos: &[Info]) {
+        let owner = self.jobs.iter().find(|job| job.nspace == proc.nspace).map(|job| job.user);
+        let asker = Info::find(infos, keys::USERID).and_then(Value::as_u32);
+        let is_refused = match (asker, owner) {
+            (Some(asker), Some(owner)) => asker != owner && !self.has_consented(asker, owner),
+            _ => false,
+        };
+        let place = match proc.rank {
+            Number::WILDCARD => Some(server),
+            _ => self.find(&proc).map(|rank| self.ranks[rank].server),
+        };
+        match place {
+            _ if is_refused => self.answer(server, id, UpcallResult::Data(Status::ERR_NO_PERMISSIONS, Vec::new().into())),
+            None => self.answer(server, id, UpcallResult::Data(Status::ERR_NOT_FOUND, Vec::new().into())),
+            Some(place) => {
+                self.host.questions += 1;
+                let late = self.delay("modex", place as u64, self.host.questions);
+                self.after(late, What::Modex { server: place, proc, for_whom: (server, id) });
+            }
+        }
+    }
+
+    /// Passes on what servers have given.
+    pub(crate) fn pass_served(&mut self) {
+        let served = std::mem::take(&mut *self.host.served.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        for Served { for_whom: (server, id), status, data } in served {
+            self.answer(server, id, UpcallResult::Data(status, data.into()));
+        }
+    }
+
+    fn asked_spawn(&mut self, server: usize, id: u64, proc: &Proc, infos: &[Info]) {
+        let user = self.check_signed(proc, infos);
+        let is_lost = infos.iter().any(|info| info.key.is(keys::TIMEOUT));
+        if self.host.jobs >= JOBS_MAX {
+            let answer = UpcallResult::Spawn(Status::ERR_OUT_OF_RESOURCE, None);
+            return self.answer_or_lose(server, id, answer, is_lost);
+        }
+        self.host.jobs += 1;
+        let parent = self.find(proc).unwrap_or_default();
+        let name = format!("child{}of{parent}", self.host.jobs);
+        let nspace = self.start_job(&name, user, 2);
+        self.answer_or_lose(server, id, UpcallResult::Spawn(Status::SUCCESS, Some(nspace)), is_lost);
+    }
+
+    fn asked_collective(
+        &mut self,
+        server: usize,
+        id: u64,
+        (kind, procs): (Collective, Vec<Proc>),
+        infos: &[Info],
+        data: Vec<u8>,
+    ) {
+        let names: Vec<String> = procs.iter().map(Proc::to_string).collect();
+        let connect = Info::find(infos, keys::CONNECT_ID).and_then(Value::as_text).map(String::from_utf8_lossy);
+        let name = match &kind {
+            Collective::Construct(group) => format!("construct {}", group.to_string_lossy()),
+            Collective::Destruct(group) => format!("destruct {}", group.to_string_lossy()),
+            other => format!("{other:?} {} {}", connect.unwrap_or_default(), names.join(" ")),
+        };
+        let count = self.host.entered.entry((server, name.clone())).or_default();
+        *count += 1;
+        let name = format!("{name} #{count}");
+        let status = match Info::find(infos, keys::LOCAL_COLLECTIVE_STATUS) {
+            Some(Value::Status(status)) => *status,
+            _ => Status::SUCCESS,
+        };
+        let of = |proc: &Proc| -> Vec<usize> {
+            (0..self.ranks.len()).filter(|rank| proc.covers(&self.ranks[*rank].proc)).collect()
+        };
+        let members: Vec<usize> = procs.iter().flat_map(of).collect();
+        let has_context = Info::is_set(infos, keys::GROUP_ASSIGN_CONTEXT_ID);
+        let at = self.host.exchanges.iter().position(|other| other.name == name).unwrap_or_else(|| {
+            let exchange = Exchange { name, kind, members: Vec::new(), has_context, parts: BTreeMap::new(), is_over: false };
+            self.host.exchanges.push(exchange);
+            self.host.exchanges.len() - 1
+        });
+        let exchange = &mut self.host.exchanges[at];
+        exchange.members.extend(members);
+        exchange.parts.insert(server, Part { id, data, status });
+        self.conclude(at);
+    }
+
+    /// Answers a collective that all servers with a living participant have entered.
+    fn conclude(&mut self, at: usize) {
+        let exchange = &self.host.exchanges[at];
+        let is_awaited = |rank: &&usize| {
+            let rank = &self.ranks[**rank];
+            !rank.is_known_dead && !exchange.parts.contains_key(&rank.server)
+        };
+        if exchange.is_over || exchange.members.iter().any(|rank| is_awaited(&rank)) {
+            return;
+        }
+        let exchange = &mut self.host.exchanges[at];
+        exchange.is_over = true;
+        let failed = exchange.parts.values().map(|part| part.status).find(|status| !status.is_success());
+        let status = failed.unwrap_or(Status::SUCCESS);
+        let data: Vec<u8> = exchange.parts.values().flat_map(|part| part.data.iter().copied()).collect();
+        self.host.contexts += 1;
+        let context = Info::new(keys::GROUP_CONTEXT_ID, Value::Size(self.host.contexts));
+        let infos: Vec<Info> = exchange.has_context.then_some(context).into_iter().collect();
+        let answer = match exchange.kind {
+            Collective::Fence => UpcallResult::Data(status, data.into()),
+            Collective::Construct(_) | Collective::Destruct(_) => UpcallResult::Infos(status, infos),
+            _ => UpcallResult::Op(status),
+        };
+        let is_lost = self.host.lost.iter().any(|lost| exchange.name.contains(lost));
+        let ids: Vec<(usize, u64)> = exchange.parts.iter().map(|(server, part)| (*server, part.id)).collect();
+        for (server, id) in ids {
+            self.answer_or_lose(server, id, answer.clone(), is_lost);
+        }
+    }
+
+    /// The hosts learn that a rank has ended.
+    pub(crate) fn host_learns(&mut self, rank: usize) {
+        self.ranks[rank].is_known_dead = true;
+        let (server, proc) = (self.ranks[rank].server, self.ranks[rank].proc.clone());
+        if !self.ranks[rank].has_connected || self.happens("deregisters", rank as u64, 0, 2) {
+            self.servers[server].deregister_client(&proc);
+            self.settle(server);
+        }
+        (0..self.host.exchanges.len()).for_each(|at| self.conclude(at));
+        if self.host.exchanges.len() > 64 {
+            self.host.exchanges.retain(|exchange| !exchange.is_over);
+        }
+    }
+
+    /// Whether jobs of two users have had a common operation.
+    pub(crate) fn has_consented(&self, one: u32, other: u32) -> bool {
+        one == other || self.consents.contains(&(one.min(other), one.max(other)))
+    }
+
+    /// The answers that did not come in time come.
+    pub(crate) fn answer_late(&mut self) {
+        for (server, id, answer) in std::mem::take(&mut self.host.late) {
+            self.after(1, What::Answer { server, id, answer });
+        }
+    }
+}

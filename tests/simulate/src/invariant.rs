@@ -1,0 +1,47 @@
+//! What must hold, each with its name.
+
+use std::fmt;
+
+/// An invariant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Invariant {
+    /// Nobody who lives waits when all messages have arrived, all hosts have answered and all time-outs are over.
+    NobodyWaits,
+    /// Each call is answered once, in a form that can be read.
+    AnsweredOnce,
+    /// All members of an operation see the same result.
+    SameResult,
+    /// An operation fails only for a cause: a member died, or the host did not answer in time.
+    NamedCause,
+    /// A value is the one that its owner put under that key.
+    OwnValue,
+    /// A reader gets only what has its scope.
+    Scope,
+    /// A value is no older than the last fence of owner and reader.
+    NoOlderThanFence,
+    /// Values and events reach only those who may read them.
+    MayRead,
+    /// An event reaches those in its range who registered for it, once.
+    EventInRange,
+    /// The host is told who asks, whatever the process claims.
+    Signed,
+    /// Nothing is left when all have gone.
+    NothingLeft,
+}
+
+/// A run in which one did not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Which.
+    pub invariant: Invariant,
+    /// What was seen.
+    pub what: String,
+    /// The number of steps until then.
+    pub step: u64,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} after {} steps: {}", self.invariant, self.step, self.what)
+    }
+}

@@ -1,0 +1,26 @@
+//! A seeded simulation of whole jobs in one process: the engines of several servers, their hosts and their ranks, without I/O, threads or
+//! clock.
+//!
+//! A seed draws a [`script`] of actions. A [`run`] carries them out in virtual time: messages are delayed (in order on one connection,
+//! in any order between connections), hosts exchange contributions and answer late, twice or after the time-out, publishers have no room,
+//! ranks die. What must hold is in [`invariant`]. A script that fails is made short by [`shrink`], and the same seed and script
+//! fail again.
+//!
+//! The engines are those of `pmix-server`. The ranks are small clients over the requests and replies of `pmix-wire`: the client's
+//! own code is bound to its socket and its mapped segments.
+//!
+//! Steps are what is counted: a message that arrives, an answer, a tick, an action.
+#![forbid(unsafe_code)]
+
+mod actions;
+mod calls;
+mod host;
+pub mod invariant;
+pub mod random;
+mod rank;
+pub mod run;
+pub mod script;
+pub mod shrink;
+mod world;
+
+pub use world::World;

@@ -1,0 +1,396 @@
+//! The world: servers, hosts, ranks, and what is under way between them, in virtual time.
+
+use std::collections::{BTreeMap, HashSet};
+use std::time::{Duration, Instant};
+
+use pmix_dstore::model::{Info, Nspace, Proc, Rank as Number, Status, Value, keys};
+use pmix_server::UpcallResult;
+use pmix_server::simulate::{Event, Simulation};
+
+use crate::host::{Host, Served};
+use crate::invariant::{Invariant, Violation};
+use crate::random::drawn;
+use crate::rank::{Operation, Rank};
+use crate::script::Action;
+
+/// The servers, each on a node of its own.
+pub const SERVERS: usize = 3;
+/// The user of the servers.
+const SERVER_USER: u32 = 500;
+/// The users of the two jobs that there are from the start.
+const USERS: [u32; 2] = [1000, 2000];
+/// How many processes each of them has.
+const SIZES: [u32; 2] = [6, 3];
+/// Rank 0 has this connection.
+const FIRST_CONNECTION: u64 = 100;
+
+/// Something that will happen.
+pub enum What {
+    /// An action of the script.
+    Act(Action),
+    /// A rank's handshake arrives.
+    Hello(usize),
+    /// A rank's message arrives at its server.
+    Up { rank: usize, tag: u32, bytes: Vec<u8> },
+    /// The end of a rank's connection arrives.
+    Ended(usize),
+    /// A server's message arrives at a rank.
+    Down { rank: usize, tag: u32, bytes: Vec<u8> },
+    /// The answer to its handshake.
+    Admitted { rank: usize, status: Status },
+    /// A host's answer arrives.
+    Answer { server: usize, id: u64, answer: UpcallResult },
+    /// A publisher begins with a directory.
+    Begin { server: usize, directory: u64 },
+    /// It is done with it, or has no room.
+    End { server: usize, directory: u64, has_failed: bool },
+    /// The host learns that a rank has ended.
+    Learns(usize),
+    /// A rank makes its next calls.
+    GoOn(usize),
+    /// A request for a rank's data arrives at its server.
+    Modex { server: usize, proc: Proc, for_whom: (usize, u64) },
+    /// An event arrives from another server.
+    Event { server: usize, code: Status, source: Proc, range: u8, infos: Vec<Info> },
+}
+
+/// A job.
+pub struct Job {
+    /// Its name.
+    pub nspace: Nspace,
+    /// Its user.
+    pub user: u32,
+    /// The numbers of its ranks.
+    pub ranks: Vec<usize>,
+}
+
+/// An event that a rank has reported.
+pub struct Report {
+    /// Who reports it.
+    pub from: usize,
+    /// Its code.
+    pub code: u8,
+    /// Its range, as on the wire.
+    pub range: u8,
+    /// The rank that it is for, if the range names one.
+    pub target: usize,
+    /// Who is registered when it is reported.
+    pub registered: Vec<usize>,
+    /// The server has answered that it is done.
+    pub is_done: bool,
+}
+
+/// All of it.
+pub struct World {
+    pub(crate) seed: u64,
+    base: Instant,
+    pub(crate) now: u64,
+    queue: BTreeMap<(u64, u64), What>,
+    queued: u64,
+    pub(crate) servers: Vec<Simulation>,
+    pub(crate) jobs: Vec<Job>,
+    pub(crate) ranks: Vec<Rank>,
+    pub(crate) operations: Vec<Operation>,
+    pub(crate) reports: Vec<Report>,
+    pub(crate) host: Host,
+    /// Pairs of users whose jobs have had a common operation.
+    pub(crate) consents: HashSet<(u32, u32)>,
+    /// Fences that may not be entered again, since one was lost: the next one would be mistaken for it.
+    pub(crate) spent: HashSet<Vec<usize>>,
+    pub(crate) steps: u64,
+    pub(crate) violation: Option<Violation>,
+}
+
+impl World {
+    /// Three servers and two jobs of two users, whose ranks start.
+    pub fn new(seed: u64) -> World {
+        let server = |number: usize| {
+            let nspace = nspace(&format!("server{number}"));
+            Simulation::new(Proc::new(nspace, Number(0)), &node(number), (SERVER_USER, SERVER_USER))
+        };
+        let mut world = World {
+            seed,
+            base: Instant::now(),
+            now: 0,
+            queue: BTreeMap::new(),
+            queued: 0,
+            servers: (0..SERVERS).map(server).collect(),
+            jobs: Vec::new(),
+            ranks: Vec::new(),
+            operations: Vec::new(),
+            reports: Vec::new(),
+            host: Host::default(),
+            consents: HashSet::new(),
+            spent: HashSet::new(),
+            steps: 0,
+            violation: None,
+        };
+        for server in 0..SERVERS {
+            world.tell_time(server);
+        }
+        for (number, (user, size)) in USERS.into_iter().zip(SIZES).enumerate() {
+            world.start_job(&format!("job{number}"), user, size);
+        }
+        world
+    }
+
+    /// Registers a job at all servers, and starts its ranks.
+    pub fn start_job(&mut self, name: &str, user: u32, size: u32) -> Nspace {
+        let nspace = nspace(name);
+        let number = self.jobs.len();
+        let place = |rank: u32| (rank as usize + number) % SERVERS;
+        let on = |server: usize| (0..size).filter(move |rank| place(*rank) == server);
+        let names: Vec<String> = (0..SERVERS).map(node).collect();
+        let ranks: Vec<String> =
+            (0..SERVERS).map(|server| on(server).map(|rank| rank.to_string()).collect::<Vec<_>>().join(",")).collect();
+        let infos = [
+            Info::new(keys::NODE_MAP, Value::string(names.join(","))),
+            Info::new(keys::PROC_MAP, Value::string(ranks.join(";"))),
+        ];
+        for server in 0..SERVERS {
+            let local: Vec<u32> = on(server).collect();
+            self.servers[server].register_nspace(&nspace, local.len() as i32, &infos);
+            for rank in local {
+                self.servers[server].register_client(&Proc::new(nspace.clone(), Number(rank)), (user, user));
+            }
+        }
+        let first = self.ranks.len();
+        for rank in 0..size {
+            let proc = Proc::new(nspace.clone(), Number(rank));
+            self.servers[place(rank)].setup_fork(&proc);
+            self.ranks.push(Rank::new(proc, number, place(rank), user));
+            let late = self.delay("start", self.ranks.len() as u64, 0);
+            self.after(late, What::Hello(self.ranks.len() - 1));
+        }
+        self.jobs.push(Job { nspace: nspace.clone(), user, ranks: (first..self.ranks.len()).collect() });
+        (0..SERVERS).for_each(|server| self.drain(server));
+        nspace
+    }
+
+    /// A delay in milliseconds; a few are long. The same for the same message of a seed.
+    pub fn delay(&self, kind: &str, whom: u64, which: u64) -> u64 {
+        let number = drawn(&[self.seed, crate::random::of_text(kind), whom, which]);
+        let is_long = number.is_multiple_of(97);
+        (number >> 8) % if is_long { 4000 } else { 20 }
+    }
+
+    /// Whether something that happens once in `n` times happens.
+    pub fn happens(&self, kind: &str, whom: u64, which: u64, n: u64) -> bool {
+        drawn(&[self.seed, crate::random::of_text(kind), whom, which, 7]).is_multiple_of(n)
+    }
+
+    /// Something happens in so many milliseconds.
+    pub fn after(&mut self, late: u64, what: What) {
+        self.at(self.now + late, what);
+    }
+
+    /// Something happens at a time.
+    pub fn at(&mut self, time: u64, what: What) {
+        self.queued += 1;
+        self.queue.insert((time, self.queued), what);
+    }
+
+    /// An invariant does not hold; the first one counts.
+    pub fn violated(&mut self, invariant: Invariant, what: String) {
+        let step = self.steps;
+        self.violation.get_or_insert(Violation { invariant, what, step });
+    }
+
+    /// The time of the clock that the engines are told.
+    pub fn time(&self) -> Instant {
+        self.base + Duration::from_millis(self.now)
+    }
+
+    fn tell_time(&mut self, server: usize) {
+        let now = self.time();
+        self.servers[server].set_time(now);
+    }
+
+    /// The rank of a connection.
+    pub fn rank_of(connection: u64) -> usize {
+        (connection - FIRST_CONNECTION) as usize
+    }
+
+    /// The connection of a rank.
+    pub fn connection(rank: usize) -> u64 {
+        rank as u64 + FIRST_CONNECTION
+    }
+
+    /// The rank of this name.
+    pub fn find(&self, proc: &Proc) -> Option<usize> {
+        self.ranks.iter().position(|rank| rank.proc == *proc)
+    }
+
+    /// Runs until nothing is under way, or something is violated.
+    pub fn run(&mut self) {
+        let mut idle_ticks = 0;
+        while self.violation.is_none() {
+            let next = self.queue.first_key_value().map(|((time, _), _)| *time);
+            let due = (0..SERVERS).filter_map(|server| Some((self.deadline(server)?, server))).min();
+            match (next, due) {
+                (None, None) => return,
+                (next, Some((due, server))) if next.is_none_or(|next| due <= next) => {
+                    idle_ticks = if due <= self.now { idle_ticks + 1 } else { 0 };
+                    if idle_ticks > 1000 {
+                        let what = format!("server {server} wants to be called at a time that is over, again and again");
+                        return self.violated(Invariant::NobodyWaits, what);
+                    }
+                    self.now = self.now.max(due);
+                    self.tell_time(server);
+                    let now = self.time();
+                    self.servers[server].tick(now);
+                    self.settle(server);
+                }
+                _ => {
+                    if let Some(((time, _), what)) = self.queue.pop_first() {
+                        idle_ticks = 0;
+                        self.now = time;
+                        (0..SERVERS).for_each(|server| self.tell_time(server));
+                        self.happen(what);
+                    }
+                }
+            }
+            self.steps += 1;
+        }
+    }
+
+    /// When a server wants to be called, in milliseconds, rounded up.
+    fn deadline(&self, server: usize) -> Option<u64> {
+        let deadline = self.servers[server].deadline()?;
+        Some(deadline.saturating_duration_since(self.base).as_micros().div_ceil(1000) as u64)
+    }
+
+    fn happen(&mut self, what: What) {
+        let now = self.time();
+        match what {
+            What::Act(action) => self.act(action),
+            What::Hello(rank) if !self.ranks[rank].lives => {}
+            What::Hello(rank) => {
+                let (server, hello) = (self.ranks[rank].server, self.ranks[rank].hello());
+                self.ranks[rank].has_connected = true;
+                self.servers[server].hello(World::connection(rank), hello);
+                self.settle(server);
+            }
+            What::Up { rank, .. } if self.ranks[rank].is_cut => {}
+            What::Up { rank, tag, bytes } => {
+                let server = self.ranks[rank].server;
+                self.servers[server].message(World::connection(rank), tag, bytes, now);
+                self.settle(server);
+            }
+            What::Ended(rank) => {
+                let server = self.ranks[rank].server;
+                self.ranks[rank].is_cut = true;
+                if self.ranks[rank].has_connected {
+                    self.servers[server].disconnected(World::connection(rank), now);
+                }
+                let late = 5 + self.delay("learns", rank as u64, 0);
+                self.after(late, What::Learns(rank));
+                self.settle(server);
+            }
+            What::Down { rank, tag, bytes } => self.received(rank, tag, &bytes),
+            What::Admitted { rank, status } => {
+                if !status.is_success() {
+                    return self.violated(Invariant::NamedCause, format!("{} was refused", self.ranks[rank].proc));
+                }
+                self.ranks[rank].is_admitted = true;
+                self.go_on(rank);
+            }
+            What::Answer { server, id, answer } => {
+                self.servers[server].answer(id, answer);
+                self.settle(server);
+            }
+            What::Begin { server, directory } => {
+                if self.servers[server].begin_publication(directory) {
+                    let (late, which) = (self.delay("publication", directory, self.steps), self.steps);
+                    let has_failed = self.happens("no room", server as u64, which, 32);
+                    self.after(late, What::End { server, directory, has_failed });
+                }
+                self.settle(server);
+            }
+            What::End { server, directory, has_failed } => {
+                self.servers[server].end_publication(directory, has_failed);
+                self.settle(server);
+            }
+            What::Learns(rank) => self.host_learns(rank),
+            What::GoOn(rank) => self.go_on(rank),
+            What::Modex { server, proc, for_whom } => {
+                let served = self.host.served.clone();
+                let done = Box::new(move |status, data| {
+                    served.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(Served { for_whom, status, data });
+                });
+                self.servers[server].dmodex_request(proc, done);
+                self.settle(server);
+            }
+            What::Event { server, code, source, range, infos } => {
+                self.servers[server].notify(code, &source, range, infos, now);
+                self.settle(server);
+            }
+        }
+    }
+
+    /// Takes what a server wants done, and what it has given to others.
+    pub fn settle(&mut self, server: usize) {
+        self.drain(server);
+        self.pass_served();
+    }
+
+    /// Takes what a server wants done.
+    pub fn drain(&mut self, server: usize) {
+        loop {
+            let events = self.servers[server].take_events();
+            if events.is_empty() {
+                return;
+            }
+            for event in events {
+                self.output(server, event);
+            }
+        }
+    }
+
+    fn output(&mut self, server: usize, event: Event) {
+        match event {
+            Event::Admitted { peer, status } => {
+                let rank = World::rank_of(peer);
+                let time = self.arrival(rank, 1);
+                self.at(time, What::Admitted { rank, status });
+            }
+            Event::Sent { peer, .. } if peer < FIRST_CONNECTION => {}
+            Event::Sent { peer, tag, payload } => {
+                let rank = World::rank_of(peer);
+                let time = self.arrival(rank, 1);
+                self.at(time, What::Down { rank, tag, bytes: payload });
+            }
+            Event::Closed(peer) => {
+                let proc = &self.ranks[World::rank_of(peer)].proc;
+                let what = format!("server {server} dropped {proc}, which said nothing wrong");
+                self.violated(Invariant::AnsweredOnce, what);
+            }
+            Event::Asked { id, answered_at_once, question } => self.asked(server, id, answered_at_once, question),
+            Event::Publish(directory) => {
+                let late = self.delay("publisher", directory, self.steps);
+                self.after(late, What::Begin { server, directory });
+            }
+            Event::Logged(_) => {}
+        }
+    }
+
+    /// When the next message of a connection arrives: messages of one direction keep their order.
+    pub fn arrival(&mut self, rank: usize, direction: usize) -> u64 {
+        let messages = self.ranks[rank].messages;
+        let late = self.delay("message", rank as u64 * 2 + direction as u64, messages);
+        let rank = &mut self.ranks[rank];
+        rank.messages += 1;
+        rank.arrivals[direction] = rank.arrivals[direction].max(self.now + late);
+        rank.arrivals[direction]
+    }
+}
+
+/// The name of a node.
+fn node(server: usize) -> String {
+    format!("node{server}")
+}
+
+/// A short name.
+fn nspace(name: &str) -> Nspace {
+    Nspace::new(name).expect("a short name")
+}
