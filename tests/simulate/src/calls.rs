@@ -35,7 +35,8 @@ impl World {
                 one.blocked = Some(tag);
             }
             one.calls.insert(tag, call);
-            match request.encode(self.ranks[rank].dialect(), Version::OURS) {
+            // The form is that of its release, as the server reads it.
+            match request.encode(self.ranks[rank].dialect(), self.ranks[rank].version()) {
                 Ok(bytes) => {
                     let time = self.arrival(rank, 0);
                     self.at(time, What::Up { rank, tag, bytes });

@@ -1,9 +1,9 @@
 //! A seeded simulation of whole jobs in one process: the engines of several servers, their hosts and their ranks, without I/O, threads or
 //! clock.
 //!
-//! A seed draws a [`script`] of actions. A [`run`] carries them out in virtual time: messages are delayed (in order on one connection,
+//! A seed draws a script of actions ([`of_seed`]). A [`run`] carries them out in virtual time: messages are delayed (in order on one connection,
 //! in any order between connections), hosts exchange contributions and answer late, twice or after the time-out, publishers have no room,
-//! ranks die. What must hold is in [`invariant`]. A script that fails is made short by [`shrink`], and the same seed and script
+//! ranks die. What must hold are the [`Invariant`]s. A script that fails is made short ([`run_seed`]), and the same seed and script
 //! fail again.
 //!
 //! The engines are those of `pmix-server`. The ranks are small clients over the requests and replies of `pmix-wire`: the client's
@@ -15,12 +15,14 @@
 mod actions;
 mod calls;
 mod host;
-pub mod invariant;
-pub mod random;
+mod invariant;
+mod random;
 mod rank;
-pub mod run;
-pub mod script;
-pub mod shrink;
+mod run;
+mod script;
+mod shrink;
 mod world;
 
-pub use world::World;
+pub use invariant::{Invariant, Violation};
+pub use run::{run, run_seed};
+pub use script::{Action, of_seed};

@@ -6,6 +6,7 @@ use crate::random::Random;
 
 /// Something that happens to a job. Numbers of ranks count the ranks that there are at that moment, round and round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names of the fields say it")]
 pub enum Action {
     /// A rank puts a new value of a key, and commits. The key says the scope.
     Put { rank: u8, key: u8 },
