@@ -34,6 +34,8 @@
 #   make check                formatting, lints, dependencies (deny.toml), documentation, whether the documents agree with the tree, and the house:
 #                             imports downward, no circles of modules, no names that were given up, no long functions (tests/house)
 #   make fuzz                 each fuzz target for FUZZ_SECONDS (60); needs a nightly compiler and cargo-fuzz
+#   make soak PART=simulation   whole jobs in one process from seeds, SOAK_STEPS (1,000,000) of them from SOAK_SEED (the date); a seed that
+#                             fails is printed with a short script. Without PART, all parts
 #   make loom                 the publication protocol in every order of the memory model
 #   make keys                 each key of docs/coverage.md taken out of the library: its tests must fail
 #   make asan tsan valgrind miri   the tests under checkers of memory and threads; asan, tsan and miri want nightly Rust
@@ -195,6 +197,19 @@ generate: deps-build
 .PHONY: fuzz
 fuzz:
 	.ci/fuzz $(or $(FUZZ_SECONDS),60)
+
+# Long runs, by part; each ends with a line of figures.
+soak_parts = simulation
+.PHONY: soak soak-simulation
+soak: $(addprefix soak-,$(or $(PART),$(soak_parts)))
+soak-simulation: deps-build
+	$(CARGO) build --profile simulate -p pmix-simulate
+	$(target)/simulate/pmix-simulate $(or $(SOAK_STEPS),1000000) $(or $(SOAK_SEED),$(shell date +%y%m%d)0000)
+
+# The planted faults, which the simulation must find.
+.PHONY: simulate-faults
+simulate-faults: deps-build
+	tests/proof/simulate.sh
 
 # The names go through the environment, where no character is special (packaging/install).
 .PHONY: install uninstall

@@ -81,7 +81,8 @@ impl World {
         if members.is_empty() || !is_of_job && self.spent.contains(&members) {
             return;
         }
-        let is_lost = is_lost && !is_of_job;
+        let is_new = self.fenced.insert(members.clone());
+        let is_lost = is_lost && !is_of_job && is_new;
         if is_lost {
             self.spent.insert(members.clone());
         }

@@ -369,7 +369,9 @@ impl World {
         let one = &self.ranks[rank];
         let is_meant = self.is_in_range(rank, number) && one.registered.contains_key(&report.code) && rank != report.from;
         let is_whole = event.source == self.ranks[report.from].proc && event.status.0 == CODE - i32::from(report.code);
-        if !self.has_consented(one.user, self.ranks[report.from].user) {
+        // What a host passes on comes from the host: that decides who gets it.
+        let is_of_server = one.server == self.ranks[report.from].server;
+        if is_of_server && !self.has_consented(one.user, self.ranks[report.from].user) {
             self.violated(Invariant::MayRead, format!("rank {rank} got event {number} of another user"));
         } else if !is_meant || !is_whole {
             self.violated(Invariant::EventInRange, format!("rank {rank} got event {number}, which is not for it"));

@@ -65,7 +65,7 @@ fn action(random: &mut Random) -> Action {
         82..86 => Action::Publish { rank, key },
         86..91 => Action::Lookup { rank, key, is_lost },
         91..92 => Action::Spawn { rank, is_lost },
-        92..93 => Action::Kill { rank },
+        92..94 => Action::Kill { rank },
         _ => Action::Wait { milliseconds: u16::from(more) * if other < 16 { 100 } else { 1 } },
     }
 }

@@ -97,6 +97,8 @@ pub struct World {
     pub(crate) consents: HashSet<(u32, u32)>,
     /// Fences that may not be entered again, since one was lost: the next one would be mistaken for it.
     pub(crate) spent: HashSet<Vec<usize>>,
+    /// Members that have had a fence.
+    pub(crate) fenced: HashSet<Vec<usize>>,
     pub(crate) steps: u64,
     pub(crate) violation: Option<Violation>,
 }
@@ -122,6 +124,7 @@ impl World {
             host: Host::default(),
             consents: HashSet::new(),
             spent: HashSet::new(),
+            fenced: HashSet::new(),
             steps: 0,
             violation: None,
         };
