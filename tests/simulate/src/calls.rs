@@ -41,7 +41,9 @@ impl World {
                     let time = self.arrival(rank, 0);
                     self.at(time, What::Up { rank, tag, bytes });
                 }
-                Err(status) => self.violated(Invariant::AnsweredOnce, format!("{request:?} cannot be packed: {status}")),
+                Err(status) => {
+                    self.violated(Invariant::AnsweredOnce, format!("{request:?} cannot be packed: {status}"))
+                }
             }
         }
     }
@@ -53,7 +55,8 @@ impl World {
         let claim = || Info::new(keys::USERID, Value::Uint32(0));
         match call {
             Call::Commit { key } => {
-                *self.ranks[rank].put.entry(*key).or_default() += u32::from(*key != 5 || self.ranks[rank].tag > TAG_FIRST);
+                *self.ranks[rank].put.entry(*key).or_default() +=
+                    u32::from(*key != 5 || self.ranks[rank].tag > TAG_FIRST);
                 self.commit(rank, *key)
             }
             Call::Enter(number) => self.enter(rank, *number),
@@ -104,7 +107,8 @@ impl World {
         let one = &self.ranks[rank];
         let is_whole = self.happens("whole", rank as u64, u64::from(one.tag), 2);
         let part = |is_of: fn(u8) -> bool| {
-            let keys = one.put.iter().filter(|(number, _)| is_of(scope_of(**number)) && (is_whole || **number == changed));
+            let keys =
+                one.put.iter().filter(|(number, _)| is_of(scope_of(**number)) && (is_whole || **number == changed));
             keys.map(|(number, version)| Kval {
                 key: key(*number),
                 value: Value::string(value_text(&one.proc, *number, *version)),
@@ -204,7 +208,8 @@ impl World {
             }
             Call::Spawn { is_lost } => {
                 let reply = SpawnReply::decode(dialect, Version::OURS, bytes).ok()?;
-                let is_own = reply.nspace.as_ref().is_some_and(|nspace| nspace.to_string().ends_with(&format!("of{rank}")));
+                let is_own =
+                    reply.nspace.as_ref().is_some_and(|nspace| nspace.to_string().ends_with(&format!("of{rank}")));
                 if is_ok && !is_own {
                     let what = format!("{} got the job {:?} of another one", self.ranks[rank].proc, reply.nspace);
                     self.violated(Invariant::OwnValue, what);
@@ -274,12 +279,17 @@ impl World {
         if operation.is_lost {
             return;
         }
-        let of_living: Vec<Status> =
-            operation.results.iter().filter(|(rank, _)| !self.ranks[**rank].has_died).map(|(_, status)| *status).collect();
+        let of_living: Vec<Status> = operation
+            .results
+            .iter()
+            .filter(|(rank, _)| !self.ranks[**rank].has_died)
+            .map(|(_, status)| *status)
+            .collect();
         let has_loss = operation.members.iter().any(|member| self.ranks[*member].has_died);
         let are_same = of_living.windows(2).all(|two| two[0] == two[1]);
         let contexts: Vec<Option<u64>> = operation.groups.iter().map(|(_, context)| *context).collect();
-        let lists: Vec<&Vec<Proc>> = operation.groups.iter().map(|(list, _)| list).filter(|list| !list.is_empty()).collect();
+        let lists: Vec<&Vec<Proc>> =
+            operation.groups.iter().map(|(list, _)| list).filter(|list| !list.is_empty()).collect();
         let are_groups = contexts.windows(2).all(|two| two[0] == two[1])
             && (has_loss || lists.windows(2).all(|two| two[0] == two[1]));
         if !are_same || !are_groups {
@@ -337,8 +347,10 @@ impl World {
             }
         }
         let is_promised = at_least > 0 && reaches(wanted, is_same_node);
-        if is_promised && found.is_none_or(|found| found < at_least) && !(has_timeout && status == Status::ERR_TIMEOUT) {
-            let what = format!("{name} got version {found:?} ({status}) of {proc}'s k{wanted}, a fence brought {at_least}");
+        if is_promised && found.is_none_or(|found| found < at_least) && !(has_timeout && status == Status::ERR_TIMEOUT)
+        {
+            let what =
+                format!("{name} got version {found:?} ({status}) of {proc}'s k{wanted}, a fence brought {at_least}");
             self.violated(Invariant::NoOlderThanFence, what);
         }
     }
@@ -365,9 +377,12 @@ impl World {
             return self.violated(Invariant::AnsweredOnce, format!("rank {rank} cannot read an event"));
         };
         let number = Info::find(&event.infos, NUMBER).and_then(Value::as_u32).map(|number| number as usize);
-        let Some((number, report)) = number.and_then(|number| Some((number, self.reports.get(number)?))) else { return };
+        let Some((number, report)) = number.and_then(|number| Some((number, self.reports.get(number)?))) else {
+            return;
+        };
         let one = &self.ranks[rank];
-        let is_meant = self.is_in_range(rank, number) && one.registered.contains_key(&report.code) && rank != report.from;
+        let is_meant =
+            self.is_in_range(rank, number) && one.registered.contains_key(&report.code) && rank != report.from;
         let is_whole = event.source == self.ranks[report.from].proc && event.status.0 == CODE - i32::from(report.code);
         // What a host passes on comes from the host: that decides who gets it.
         let is_of_server = one.server == self.ranks[report.from].server;

@@ -146,7 +146,9 @@ impl World {
             _ => self.find(&proc).map(|rank| self.ranks[rank].server),
         };
         match place {
-            _ if is_refused => self.answer(server, id, UpcallResult::Data(Status::ERR_NO_PERMISSIONS, Vec::new().into())),
+            _ if is_refused => {
+                self.answer(server, id, UpcallResult::Data(Status::ERR_NO_PERMISSIONS, Vec::new().into()))
+            }
             None => self.answer(server, id, UpcallResult::Data(Status::ERR_NOT_FOUND, Vec::new().into())),
             Some(place) => {
                 self.host.questions += 1;
@@ -206,7 +208,8 @@ impl World {
         let members: Vec<usize> = procs.iter().flat_map(of).collect();
         let has_context = Info::is_set(infos, keys::GROUP_ASSIGN_CONTEXT_ID);
         let at = self.host.exchanges.iter().position(|other| other.name == name).unwrap_or_else(|| {
-            let exchange = Exchange { name, kind, members: Vec::new(), has_context, parts: BTreeMap::new(), is_over: false };
+            let exchange =
+                Exchange { name, kind, members: Vec::new(), has_context, parts: BTreeMap::new(), is_over: false };
             self.host.exchanges.push(exchange);
             self.host.exchanges.len() - 1
         });
@@ -252,7 +255,7 @@ impl World {
         let (server, proc) = (self.ranks[rank].server, self.ranks[rank].proc.clone());
         if !self.ranks[rank].has_connected || self.happens("deregisters", rank as u64, 0, 2) {
             self.servers[server].deregister_client(&proc);
-            self.settle(server);
+            self.take_from(server);
         }
         (0..self.host.exchanges.len()).for_each(|at| self.conclude(at));
         if self.host.exchanges.len() > 64 {

@@ -32,6 +32,9 @@ fn main() -> ExitCode {
     }
     let seconds = start.elapsed().as_secs_f64();
     let rate = done as f64 / seconds;
-    println!("simulation: {done} steps of {} seeds from {first} in {seconds:.1} s, {rate:.0} a second: nothing found", seed - first);
+    println!(
+        "simulation: {done} steps of {} seeds from {first} in {seconds:.1} s, {rate:.0} a second: nothing found",
+        seed - first
+    );
     ExitCode::SUCCESS
 }

@@ -86,7 +86,7 @@ impl World {
             for job in 0..self.jobs.len() {
                 let nspace = self.jobs[job].nspace.clone();
                 self.servers[server].deregister_nspace(&nspace);
-                self.settle(server);
+                self.take_from(server);
             }
         }
         self.run();

@@ -235,14 +235,15 @@ impl World {
                 (next, Some((due, server))) if next.is_none_or(|next| due <= next) => {
                     idle_ticks = if due <= self.now { idle_ticks + 1 } else { 0 };
                     if idle_ticks > 1000 {
-                        let what = format!("server {server} wants to be called at a time that is over, again and again");
+                        let what =
+                            format!("server {server} wants to be called at a time that is over, again and again");
                         return self.violated(Invariant::NobodyWaits, what);
                     }
                     self.now = self.now.max(due);
                     self.tell_time(server);
                     let now = self.time();
                     self.servers[server].tick(now);
-                    self.settle(server);
+                    self.take_from(server);
                 }
                 _ => {
                     if let Some(((time, _), what)) = self.queue.pop_first() {
@@ -272,13 +273,13 @@ impl World {
                 let (server, hello) = (self.ranks[rank].server, self.ranks[rank].hello());
                 self.ranks[rank].has_connected = true;
                 self.servers[server].hello(World::connection(rank), hello);
-                self.settle(server);
+                self.take_from(server);
             }
             What::Up { rank, .. } if self.ranks[rank].is_cut => {}
             What::Up { rank, tag, bytes } => {
                 let server = self.ranks[rank].server;
                 self.servers[server].message(World::connection(rank), tag, bytes, now);
-                self.settle(server);
+                self.take_from(server);
             }
             What::Ended(rank) => {
                 let server = self.ranks[rank].server;
@@ -288,7 +289,7 @@ impl World {
                 }
                 let late = 5 + self.delay("learns", rank as u64, 0);
                 self.after(late, What::Learns(rank));
-                self.settle(server);
+                self.take_from(server);
             }
             What::Down { rank, tag, bytes } => self.received(rank, tag, &bytes),
             What::Admitted { rank, status } => {
@@ -300,7 +301,7 @@ impl World {
             }
             What::Answer { server, id, answer } => {
                 self.servers[server].answer(id, answer);
-                self.settle(server);
+                self.take_from(server);
             }
             What::Begin { server, directory } => {
                 if self.servers[server].begin_publication(directory) {
@@ -308,31 +309,35 @@ impl World {
                     let has_failed = self.happens("no room", server as u64, which, 32);
                     self.after(late, What::End { server, directory, has_failed });
                 }
-                self.settle(server);
+                self.take_from(server);
             }
             What::End { server, directory, has_failed } => {
                 self.servers[server].end_publication(directory, has_failed);
-                self.settle(server);
+                self.take_from(server);
             }
             What::Learns(rank) => self.host_learns(rank),
             What::GoOn(rank) => self.go_on(rank),
             What::Modex { server, proc, for_whom } => {
                 let served = self.host.served.clone();
                 let done = Box::new(move |status, data| {
-                    served.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(Served { for_whom, status, data });
+                    served.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(Served {
+                        for_whom,
+                        status,
+                        data,
+                    });
                 });
                 self.servers[server].dmodex_request(proc, done);
-                self.settle(server);
+                self.take_from(server);
             }
             What::Event { server, code, source, range, infos } => {
                 self.servers[server].notify(code, &source, range, infos, now);
-                self.settle(server);
+                self.take_from(server);
             }
         }
     }
 
     /// Takes what a server wants done, and what it has given to others.
-    pub fn settle(&mut self, server: usize) {
+    pub fn take_from(&mut self, server: usize) {
         self.drain(server);
         self.pass_served();
     }
