@@ -15,7 +15,7 @@ use crossbeam::channel::{Receiver, RecvTimeoutError, bounded};
 use nix::sys::signal::SigSet;
 use parking_lot::Mutex;
 use pmix_dstore::fallible_alloc;
-use pmix_dstore::model::{Info, InfoFlags, Proc, Result, Status, Value, keys};
+use pmix_dstore::model::{DataType, Info, InfoFlags, Proc, Result, Scope, Status, Value, keys};
 
 use crate::client::groups::membership;
 use crate::client::ops::InfoReply;
@@ -135,6 +135,21 @@ impl Client {
         let mut infos = vec![Info::new(keys::PROCID, Value::Proc(self.me().clone()))];
         infos.extend(puts.remote().map(|(key, value)| Info::new(key.clone(), value.clone())));
         (infos.len() > 1).then(|| Info::new(keys::PROC_INFO_ARRAY, Value::infos(infos)))
+    }
+
+    /// The same for a construct, whose values go through the servers: with their scope, as servers from 6.0 on and hosts expect. `None`
+    /// for older servers, which ask for them themselves.
+    pub(crate) fn endpoints(&self) -> Option<Info> {
+        let link = &self.inner.link;
+        if !link.is_ours() && !link.server_version().takes_group_data() {
+            return None;
+        }
+        let mut own = self.contribution()?;
+        if let Value::DataArray(array) = &mut own.value {
+            let scope = Value::Code { ty: DataType::SCOPE, bits: Scope::Remote as u64 };
+            array.items.insert(1, Value::Info(Box::new(Info::new(keys::DATA_SCOPE, scope))));
+        }
+        Some(own)
     }
 
     /// Stores the values that the other members sent. With a context id they are readable only with that id as

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ffi::CString;
 
 use parking_lot::Mutex;
-use pmix_dstore::model::{Info, Proc, Rank, Result, Status, Value, keys};
+use pmix_dstore::model::{DataType, Info, Proc, Rank, Result, Status, Value, keys};
 
 use super::ops::{InfoReply, done};
 use super::{Client, ClientKind, Inner};
@@ -24,16 +24,20 @@ impl Client {
     /// (`PMIX_GROUP_MEMBERSHIP`) and, if the caller asked for one, the group's context id (`PMIX_GROUP_CONTEXT_ID`). A
     /// caller that is not in `procs` gets `ERR_NOT_A_MEMBER` at once, as in release 7.0. Releases up to 6.1 leave the
     /// check to servers, and with some of these the caller waits for ever.
-    pub fn group_construct(&self, group: CString, procs: Vec<Proc>, infos: Vec<Info>) -> Operation<InfoReply> {
-        if procs.is_empty() {
-            return Operation::ready(&self.inner.link, Err(Status::ERR_BAD_PARAM));
-        }
+    ///
+    /// Leaders that know only their number say it (`PMIX_GROUP_BOOTSTRAP`) and name themselves; members that a leader adds
+    /// (`PMIX_GROUP_ADD_MEMBERS`) name no process. What a caller sends to all members (`PMIX_GROUP_INFO`) is in their answers, and
+    /// found by a Get with the context id as its qualifier.
+    pub fn group_construct(&self, group: CString, procs: Vec<Proc>, mut infos: Vec<Info>) -> Operation<InfoReply> {
         // Without a server the request below fails with its own status.
         let has_server = self.inner.kind() != ClientKind::Singleton;
-        if has_server && !names_not_all(&infos) && !self.inner.is_among(&procs) {
+        // A process that a leader adds names nobody: it does not know the others.
+        if has_server && !procs.is_empty() && !names_not_all(&infos) && !self.inner.is_among(&procs) {
             return Operation::ready(&self.inner.link, Err(Status::ERR_NOT_A_MEMBER));
         }
         let timeout = timeout_of(&infos);
+        infos.iter_mut().filter(|info| info.key.is(keys::GROUP_INFO)).for_each(|info| self.sign(info));
+        infos.extend(self.endpoints());
         let request = Request::GroupConstruct { group: Some(group.clone()), procs: procs.clone(), infos };
         self.inner.ask(request, timeout, move |inner, reply: GroupReply| {
             outcome(reply.status)?;
@@ -46,6 +50,18 @@ impl Client {
             inner.groups.lock().insert(group, members);
             Ok(InfoReply { status: Status::SUCCESS, infos })
         })
+    }
+
+    /// Says in an array of infos whose they are, as servers from 6.0 on expect; ours does it itself, too.
+    fn sign(&self, info: &mut Info) {
+        if let Value::DataArray(array) = &mut info.value
+            && array.ty == DataType::INFO
+            && !info_is_signed(array.items.first())
+            && self.inner.link.server_version().takes_group_data()
+        {
+            let me = Info::new(keys::PROCID, Value::Proc(self.me().clone()));
+            array.items.insert(0, Value::Info(Box::new(me)));
+        }
     }
 
     /// Dissolves a group, as all its members do.
@@ -130,6 +146,11 @@ fn named(groups: &BTreeMap<CString, Vec<Proc>>, proc: &Proc) -> Option<Vec<Proc>
 /// Whether the directives add members that `procs` does not name.
 fn names_not_all(infos: &[Info]) -> bool {
     infos.iter().any(|info| info.key.is(keys::GROUP_ADD_MEMBERS) || info.key.is(keys::GROUP_BOOTSTRAP))
+}
+
+/// Whether the first of some infos names the process whose they are.
+fn info_is_signed(first: Option<&Value>) -> bool {
+    matches!(first, Some(Value::Info(first)) if matches!(first.value, Value::Proc(_)))
 }
 
 /// The info that lists the members of a group (`PMIX_GROUP_MEMBERSHIP`).

@@ -436,12 +436,15 @@ impl Reply for IoPullReply {
 /// The result of a group construction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
-    /// Its members; empty in the form before 4.2.4.
+    /// Its members; empty in the form before 4.2.4, unless `is_whole`.
     pub members: Vec<Proc>,
     /// Its context id, if one was requested.
     pub context: Option<u64>,
-    /// Infos about it; only in the form from 6.0 on.
+    /// Infos about it; in the form from 6.0 on, and where `is_whole` in that before 4.2.4.
     pub infos: Vec<Info>,
+    /// The request does not tell its members, or there are infos. Then the form before 4.2.4, which ours is, has both after the
+    /// fields of released libraries; these do not read on.
+    pub is_whole: bool,
 }
 
 /// Answers `GroupConstruct`.
@@ -471,6 +474,10 @@ impl Reply for GroupReply {
         }
         if !to.has_long_group_reply() {
             packer.size(group.context.unwrap_or(NO_CONTEXT));
+            if group.is_whole && !to.names_group_members() {
+                packer.procs(&group.members)?;
+                packer.infos(&group.infos)?;
+            }
             return Ok(packer.into_bytes());
         }
         packer.bool(group.context.is_some());
@@ -489,7 +496,7 @@ impl Reply for GroupReply {
             return Ok(GroupReply { status, group: None });
         }
         let members = if from.names_group_members() { unpacker.procs()? } else { Vec::new() };
-        let mut group = Group { members, context: None, infos: Vec::new() };
+        let mut group = Group { members, context: None, infos: Vec::new(), is_whole: false };
         if from.has_long_group_reply() {
             if unpacker.bool()? {
                 group.context = Some(unpacker.size()?);
@@ -499,6 +506,9 @@ impl Reply for GroupReply {
             }
         } else {
             group.context = Some(unpacker.size()?).filter(|context| *context != NO_CONTEXT);
+            if !from.names_group_members() && !unpacker.is_empty() {
+                (group.members, group.infos, group.is_whole) = (unpacker.procs()?, unpacker.infos()?, true);
+            }
         }
         Ok(GroupReply { status, group: Some(group) })
     }

@@ -190,7 +190,8 @@ fn replies_come_back_in_every_dialect() {
     check(PeersReply { status, procs: Some(vec![proc(0), proc(1)]) });
     check(NodesReply { status, nodes: Some(c"a,b".into()) });
     for context in [None, Some(99)] {
-        check(GroupReply { status, group: Some(Group { members: vec![proc(0)], context, infos: infos() }) });
+        let group = Group { members: vec![proc(0)], context, infos: infos(), is_whole: false };
+        check(GroupReply { status, group: Some(group) });
     }
 }
 
@@ -223,7 +224,7 @@ fn a_status_alone_is_a_reply_to_everything() {
 
 #[test]
 fn group_reply_has_the_form_of_the_clients_release() {
-    let group = Group { members: vec![proc(0)], context: Some(99), infos: infos() };
+    let group = Group { members: vec![proc(0)], context: Some(99), infos: infos(), is_whole: false };
     let reply = GroupReply { status: Status::SUCCESS, group: Some(group) };
     let old = reply.encode(V41, Version::OURS).unwrap();
     let GroupReply { group: Some(read), .. } = Reply::decode(V41, Version::OURS, &old).unwrap() else { panic!() };
@@ -232,6 +233,13 @@ fn group_reply_has_the_form_of_the_clients_release() {
     let none = GroupReply { status: Status::SUCCESS, group: Some(Group { context: None, ..read }) };
     let bytes = none.encode(V41, Version::OURS).unwrap();
     assert_eq!(Reply::decode(V41, Version::OURS, &bytes), Ok(none));
+    // What the request does not tell follows where released libraries do not read, and only there.
+    let group = Group { members: vec![proc(0)], context: Some(99), infos: infos(), is_whole: true };
+    let whole = GroupReply { status: Status::SUCCESS, group: Some(group) };
+    let bytes = whole.encode(V41, Version::OURS).unwrap();
+    assert_eq!((&bytes[..old.len()], Reply::decode(V41, Version::OURS, &bytes)), (&old[..], Ok(whole.clone())));
+    let later = Version::new(4, 2, 9);
+    assert_eq!(whole.encode(V41, later), reply.encode(V41, later));
 }
 
 #[test]

@@ -76,6 +76,11 @@ impl Version {
         self.major >= 6
     }
 
+    /// Whether what members of a group send each other begins with their names, and endpoint data is among it.
+    pub fn takes_group_data(self) -> bool {
+        self.major >= 6
+    }
+
     /// Whether keys can be deleted, and the server notifies clients of keys that others have deleted.
     pub fn deletes_keys(self) -> bool {
         self.major >= 7

@@ -37,6 +37,18 @@ unsafe fn members(procs: *const pmix_proc_t, count: usize) -> Result<Vec<Proc>> 
     unsafe { array::read(present(procs)?, count) }
 }
 
+/// The processes that a construct names; none for a member that a leader adds.
+///
+/// # Errors
+/// `BAD_PARAM` for NULL with a number, `NOMEM`.
+///
+/// # Safety
+/// `procs` is NULL or an array of `count` processes.
+unsafe fn leaders(procs: *const pmix_proc_t, count: usize) -> Result<Vec<Proc>> {
+    // SAFETY: the caller's promise.
+    if count == 0 { Ok(Vec::new()) } else { unsafe { members(procs, count) } }
+}
+
 status_call! {
     /// `PMIx_Group_construct`.
     fn PMIx_Group_construct(
@@ -55,7 +67,7 @@ status_call! {
         // SAFETY: `grp` is NULL or a C string.
         let group = unsafe { name(grp) }?;
         // SAFETY: `procs` is NULL or an array of `nprocs` processes.
-        let members = unsafe { members(procs, nprocs) }?;
+        let members = unsafe { leaders(procs, nprocs) }?;
         // SAFETY: `directives` is an array of `ndirs` infos.
         results.hand_over(client.group_construct(group, members, unsafe { infos(directives, ndirs) }?).wait()?)
     }
@@ -74,7 +86,7 @@ status_call! {
         // SAFETY: `grp` is NULL or a C string.
         let group = unsafe { name(grp) }?;
         // SAFETY: `procs` is NULL or an array of `nprocs` processes.
-        let members = unsafe { members(procs, nprocs) }?;
+        let members = unsafe { leaders(procs, nprocs) }?;
         // SAFETY: `info` is an array of `ninfo` infos.
         start_answer(client.group_construct(group, members, unsafe { infos(info, ninfo) }?), cbfunc, cbdata)
     }

@@ -99,10 +99,23 @@ pub(super) struct Collective {
     /// The first loss of a participant has been logged.
     pub is_loss_logged: bool,
     pub deadline: Option<Instant>,
-    /// The context id that the host assigned to a group.
-    pub context: Option<u64>,
+    /// A construct of which each process is told to the host by itself: leaders that do not know each other, and added members.
+    pub is_joined: bool,
+    /// What the host says of a group.
+    pub formed: FormedByHost,
     /// This server's contribution.
     pub contributed: Contributed,
+}
+
+/// The host's answer about a group.
+#[derive(Clone, Default)]
+pub(super) struct FormedByHost {
+    /// Its context id.
+    pub context: Option<u64>,
+    /// Its members; empty if the host does not name them.
+    pub members: Vec<Proc>,
+    /// What its members sent each other (`PMIX_GROUP_INFO`).
+    pub infos: Vec<Info>,
 }
 
 /// A server's contribution to a fence.
@@ -138,7 +151,8 @@ impl Collective {
             status: Status::SUCCESS,
             is_loss_logged: false,
             deadline: None,
-            context: None,
+            is_joined: false,
+            formed: FormedByHost::default(),
             contributed: Contributed::default(),
         }
     }

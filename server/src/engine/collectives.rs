@@ -53,7 +53,10 @@ impl Engine {
         }
         let mut is_first = false;
         let id = match self.open_collective(&kind, &signature, &terms, &proc) {
-            Some(id) => id,
+            Some(id) => {
+                self.add_to_construct(id, infos);
+                id
+            }
             None if self.collectives.len() >= FENCES_MAX && self.fences_of(peer) >= FENCES_MAX => {
                 return self.refuse_more(peer, tag, "collectives that are not over");
             }
@@ -412,20 +415,6 @@ impl Engine {
         }
     }
 
-    /// Takes the host's answer about a group.
-    pub(super) fn group_answered(&mut self, id: u64, status: Status, infos: &[Info]) {
-        let context = Info::find(infos, keys::GROUP_CONTEXT_ID);
-        let mut status = status;
-        if let Some(collective) = self.collectives.get_mut(&id) {
-            collective.context = context.and_then(Value::as_u64);
-            // A host may ignore the status of the local members.
-            if collective.status == Status::GROUP_CONSTRUCT_ABORT {
-                status = collective.status;
-            }
-        }
-        self.collective_answered(id, status, Bytes::default());
-    }
-
     /// Stores the contributions of all servers. Values of local ranks, in this server's own part, are skipped.
     fn store_exchange(&mut self, id: u64, signature: &[Proc], data: &Bytes) -> Result<(), Status> {
         let nspaces = Self::nspaces_of(signature);
@@ -561,7 +550,7 @@ impl Engine {
     }
 
     /// The number of unfinished collectives that a connection has entered.
-    fn fences_of(&self, peer: PeerId) -> usize {
+    pub(super) fn fences_of(&self, peer: PeerId) -> usize {
         let is_in = |fence: &&Collective| fence.arrived.iter().any(|arrival| arrival.peer == peer);
         self.collectives.values().filter(is_in).count()
     }
@@ -645,7 +634,7 @@ impl Engine {
                 let (word, missing) = (collective.kind.word(), self.missing(collective));
                 self.log(format!("a {word} timed out; missing: {missing}"));
             }
-            self.complete(id, Status::ERR_TIMEOUT);
+            self.ending_with(id).into_iter().for_each(|id| self.complete(id, Status::ERR_TIMEOUT));
         }
     }
 
@@ -656,7 +645,7 @@ impl Engine {
     /// The local participants that have not arrived, in words.
     fn missing(&self, collective: &Collective) -> String {
         if collective.at_host {
-            return "the answer of the host".into();
+            return self.missing_of_construct(collective).unwrap_or_else(|| "the answer of the host".into());
         }
         let mut missing = Vec::new();
         for nspace in Self::nspaces_of(&collective.signature) {
@@ -674,7 +663,7 @@ impl Engine {
 }
 
 /// The first of some processes, and how many more there are.
-fn in_words(procs: &[Proc]) -> String {
+pub(super) fn in_words(procs: &[Proc]) -> String {
     const NAMED_MAX: usize = 8;
     let mut words: Vec<String> = procs.iter().take(NAMED_MAX).map(Proc::to_string).collect();
     if procs.len() > NAMED_MAX {

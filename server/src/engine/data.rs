@@ -182,7 +182,7 @@ impl NspaceState {
     }
 
     /// Stores a value for the readers in its scope; returns whether readers of segments may have an older one.
-    fn store(&mut self, rank: Rank, key: Key, value: Value, scope: Scope) -> Result<bool> {
+    pub(super) fn store(&mut self, rank: Rank, key: Key, value: Value, scope: Scope) -> Result<bool> {
         let mut value = Arc::new(value);
         if qualified::is_key(&key) {
             if scope == Scope::Global {

@@ -49,24 +49,23 @@ impl Engine {
         tag: u32,
         group: Option<CString>,
         procs: Vec<Proc>,
-        infos: Vec<Info>,
+        mut infos: Vec<Info>,
         now: Instant,
     ) {
-        let status = match &group {
-            None => Status::ERR_BAD_PARAM,
-            Some(group) if !self.may_name(group) => Status::ERR_BAD_PARAM,
-            // Members that join later are not known here.
-            Some(_) if infos.iter().any(|info| info.key.is(keys::GROUP_BOOTSTRAP)) => Status::ERR_NOT_SUPPORTED,
-            Some(_) if infos.iter().any(|info| info.key.is(keys::GROUP_ADD_MEMBERS)) => Status::ERR_NOT_SUPPORTED,
-            Some(_) => Status::SUCCESS,
+        let Some(proc) = self.peers.get(&peer).map(|peer| peer.proc.clone()) else { return };
+        let Some(group) = group.filter(|group| self.may_name(group)) else {
+            return self.reply_status(peer, tag, Status::ERR_BAD_PARAM);
         };
-        let Some(group) = group.filter(|_| status.is_success()) else {
+        if let Err(status) = self.read_construct(&proc, &procs, &mut infos) {
             return self.reply_status(peer, tag, status);
-        };
+        }
         if !self.has_room_for_group(peer) {
             return self.refuse_more(peer, tag, "groups");
         }
         let procs = self.each_one(procs);
+        if procs.is_empty() || infos.iter().any(|info| info.key.is(keys::GROUP_BOOTSTRAP)) {
+            return self.join_construct(peer, tag, group, procs, infos, now);
+        }
         self.enter(Kind::Construct(group), peer, tag, procs, infos, now);
     }
 
@@ -181,6 +180,8 @@ impl Engine {
     /// to have a context id, which is the same everywhere.
     pub(super) fn is_of_host(&self, kind: &Kind, signature: &[Proc], infos: &[Info]) -> bool {
         match kind {
+            // Added members are told to the host alone.
+            Kind::Construct(_) if infos.iter().any(|info| info.key.is(keys::GROUP_ADD_MEMBERS)) => true,
             Kind::Construct(_) if Info::is_set(infos, keys::GROUP_LOCAL_ONLY) => false,
             Kind::Construct(_) if Info::is_set(infos, keys::GROUP_ASSIGN_CONTEXT_ID) => true,
             Kind::Destruct(group) if self.groups.get(group).is_some_and(|group| group.is_of_host) => true,
@@ -190,23 +191,63 @@ impl Engine {
 
     /// Answers the members of a construct that has succeeded or failed, and notifies them of members that were lost before they entered.
     pub(super) fn complete_construct(&mut self, name: CString, construct: Collective, status: Status) {
-        let (mut lost, mut formed) = (Vec::new(), None);
-        if status.is_success() {
-            let members: Vec<Proc>;
-            (lost, members) = construct.procs.iter().cloned().partition(|proc| self.is_lost(proc));
-            let is_of_host = construct.at_host;
-            let tells_of_end = Info::is_set(&construct.infos, keys::GROUP_NOTIFY_TERMINATION);
-            let group = Group { members: members.clone(), is_of_host, tells_of_end, leader: None };
-            self.groups.insert(name.clone(), group);
-            formed = Some(Formed { members, context: construct.context, infos: Vec::new() });
+        let (status, members) = match self.members_formed(&construct) {
+            _ if !status.is_success() => (status, Vec::new()),
+            Ok(members) => (status, members),
+            Err(status) => (status, Vec::new()),
+        };
+        if !status.is_success() {
+            return self.answer_construct(&construct, GroupReply { status, group: None });
         }
-        let reply = GroupReply { status, group: formed };
+        let (infos, changed) = match self.sent_to_group(&construct) {
+            Ok(sent) => sent,
+            Err(status) => return self.answer_construct(&construct, GroupReply { status, group: None }),
+        };
+        let (lost, members): (Vec<Proc>, Vec<Proc>) = members.into_iter().partition(|proc| self.is_lost(proc));
+        let (is_of_host, context) = (construct.at_host, construct.formed.context);
+        let tells_of_end = Info::is_set(&construct.infos, keys::GROUP_NOTIFY_TERMINATION);
+        let group = Group { members: members.clone(), is_of_host, tells_of_end, leader: None };
+        self.groups.insert(name.clone(), group);
+        let is_whole = construct.is_joined || construct.adds_members() || !infos.is_empty();
+        let group = Formed { members, context, infos, is_whole };
+        // Members find the values once they are told of the group.
+        self.after_publication(&changed, move |engine| {
+            engine.answer_construct(&construct, GroupReply { status, group: Some(group) });
+            for gone in &lost {
+                let now = engine.now();
+                engine.tell_of_failed(&name, gone, now);
+            }
+        });
+    }
+
+    fn answer_construct(&mut self, construct: &Collective, reply: GroupReply) {
         for (peer, tag) in construct.participants() {
             self.reply(peer, tag, &reply);
         }
-        for gone in &lost {
-            self.tell_of_failed(&name, gone, self.now());
+    }
+
+    /// The members of a group that is being formed.
+    ///
+    /// # Errors
+    /// `NOT_SUPPORTED` if only the host can know them, and does not say; `NOT_A_MEMBER` for a process that joined and is none.
+    fn members_formed(&mut self, construct: &Collective) -> Result<Vec<Proc>, Status> {
+        let named = &construct.formed.members;
+        let is_of_host = construct.is_joined || construct.adds_members();
+        if !is_of_host {
+            return Ok(construct.procs.clone());
         }
+        if named.is_empty() {
+            self.log(
+                "the host has formed a group without saying who is in it: PMIX_GROUP_MEMBERSHIP is missing".into(),
+            );
+            return Err(Status::ERR_NOT_SUPPORTED);
+        }
+        if construct.is_joined && !construct.present.iter().all(|proc| named.iter().any(|member| member.covers(proc))) {
+            return Err(Status::ERR_NOT_A_MEMBER);
+        }
+        let nspaces = Self::nspaces_of(named);
+        self.let_read(construct.participants().map(|(peer, _)| peer), &nspaces, true);
+        Ok(self.each_one(named.clone()))
     }
 
     /// A group is dissolved, or it is not.

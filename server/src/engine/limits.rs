@@ -15,6 +15,10 @@ pub(super) const FENCES_MAX: usize = 1024;
 pub(super) const CONNECTS_MAX: usize = 1024;
 /// Groups that one process belongs to.
 pub(super) const GROUPS_MAX: usize = 1024;
+/// Processes that a construct of a group may name, each process of a job counted.
+pub(super) const GROUP_MEMBERS_MAX: usize = 1 << 20;
+/// Bytes that the processes of one node may send to a group that they construct.
+pub(super) const GROUP_BYTES_MAX: usize = 8 << 20;
 /// Pulls of output that one connection has open.
 pub(super) const PULLS_MAX: usize = 1024;
 /// Event codes that one connection has registered for.

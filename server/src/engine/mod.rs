@@ -10,6 +10,7 @@ mod buffering;
 mod collective;
 mod collectives;
 mod connected;
+mod constructs;
 mod data;
 mod events;
 mod forms;

@@ -24,6 +24,9 @@ const NO_SESSION: u32 = u32::MAX;
 impl Engine {
     /// Adds these values to all jobs, present and later ones.
     pub fn register_resources(&mut self, infos: Vec<Info>) -> Status {
+        if let Err(status) = self.register_group(&infos) {
+            return status;
+        }
         let values = infos.into_iter().filter(|info| !OF_GROUPS.iter().any(|key| info.key.is(key)));
         self.resources.extend(values.map(|info| (info.key, info.value)));
         self.share_resources();

@@ -13,6 +13,7 @@ use pmix_dstore::model::{App, Info, Key, Nspace, Proc, Query, Rank, Status, Valu
 use pmix_server::{Completion, GroupOperation, Host};
 
 use super::control::{Control, JobRanks, Ranks};
+use super::groups::Groups;
 use super::output::Stream;
 use super::published::{Lookup, Published, Terms, WaitingLookup};
 use super::table;
@@ -86,6 +87,7 @@ pub(super) struct Events {
     /// Readable while there may be events.
     pub wake: Arc<EventFd>,
     published: Arc<Mutex<Published>>,
+    groups: Arc<Mutex<Groups>>,
 }
 
 impl Events {
@@ -99,6 +101,12 @@ impl Events {
     /// The values that processes have published.
     pub fn published(&self) -> &Mutex<Published> {
         &self.published
+    }
+
+    /// A process has ended: its values of that persistence go, and no group waits for it.
+    pub fn process_ended(&self, process: &Proc) {
+        self.published.lock().process_ended(process);
+        self.groups.lock().process_ended(process);
     }
 
     /// Answers the lookups whose time-out has passed; returns the time of the next one.
@@ -119,8 +127,7 @@ pub(super) struct RunHost {
     jobs: Jobs,
     /// The server's name, with which the names of tools begin.
     server: Nspace,
-    /// The next group's context id.
-    contexts: AtomicU64,
+    groups: Arc<Mutex<Groups>>,
     /// How many tools have got a name.
     tools: AtomicU64,
 }
@@ -132,9 +139,11 @@ impl RunHost {
         let wake = Arc::new(EventFd::from_flags(flags).map_err(|error| format!("eventfd: {error}"))?);
         let (sender, receiver) = unbounded();
         let published = Arc::default();
-        let events = Events { receiver, wake: Arc::clone(&wake), published: Arc::clone(&published) };
-        let (server, contexts, tools) = (server.clone(), AtomicU64::new(1), AtomicU64::new(0));
-        Ok((RunHost { sender, wake, published, jobs, server, contexts, tools }, events))
+        let groups = Arc::new(Mutex::new(Groups::new()));
+        let (wake_events, groups_events) = (Arc::clone(&wake), Arc::clone(&groups));
+        let events = Events { receiver, wake: wake_events, published: Arc::clone(&published), groups: groups_events };
+        let (server, tools) = (server.clone(), AtomicU64::new(0));
+        Ok((RunHost { sender, wake, published, groups, jobs, server, tools }, events))
     }
 
     fn send(&self, event: Event) {
@@ -305,19 +314,15 @@ impl Host for RunHost {
     fn group(
         &self,
         operation: GroupOperation,
-        _group: &CStr,
-        _procs: &[Proc],
+        group: &CStr,
+        procs: &[Proc],
         infos: &[Info],
         done: Completion<(Status, Vec<Info>)>,
     ) -> Status {
-        // All processes are this server's clients, so only the context ID is left to assign.
-        let wants_context = Info::is_set(infos, keys::GROUP_ASSIGN_CONTEXT_ID);
-        if operation == GroupOperation::Construct && wants_context {
-            let context = self.contexts.fetch_add(1, Ordering::Relaxed);
-            done.complete((Status::SUCCESS, vec![Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context))]));
-            return Status::SUCCESS;
+        match operation {
+            GroupOperation::Construct => self.groups.lock().construct(group, procs, infos, done, Instant::now()),
+            GroupOperation::Destruct => Status::OPERATION_SUCCEEDED,
         }
-        Status::OPERATION_SUCCEEDED
     }
 
     fn log(&self, proc: &Proc, data: &[Info], _directives: &[Info], done: Completion<Status>) -> Status {

@@ -4,6 +4,7 @@ pub mod args;
 mod binding;
 mod control;
 mod directories;
+mod groups;
 mod halts;
 mod hang;
 mod host;

@@ -625,7 +625,7 @@ impl Supervisor<'_> {
             }
         }
         self.report_halts(job);
-        self.events.published().lock().process_ended(&self.proc(index));
+        self.events.process_ended(&self.proc(index));
         // This completes operations that wait for the rank.
         self.server.deregister_client(&self.proc(index), None);
         if job == 0 {
