@@ -191,15 +191,9 @@ impl Engine {
 
     /// Answers the members of a construct that has succeeded or failed, and notifies them of members that were lost before they entered.
     pub(super) fn complete_construct(&mut self, name: CString, construct: Collective, status: Status) {
-        let (status, members) = match self.members_formed(&construct) {
-            _ if !status.is_success() => (status, Vec::new()),
-            Ok(members) => (status, members),
-            Err(status) => (status, Vec::new()),
-        };
-        if !status.is_success() {
-            return self.answer_construct(&construct, GroupReply { status, group: None });
-        }
-        let (infos, changed) = match self.sent_to_group(&construct) {
+        let formed = if status.is_success() { self.members_formed(&construct) } else { Err(status) };
+        let sent = formed.and_then(|members| Ok((members, self.sent_to_group(&construct)?)));
+        let (members, (infos, changed)) = match sent {
             Ok(sent) => sent,
             Err(status) => return self.answer_construct(&construct, GroupReply { status, group: None }),
         };

@@ -48,6 +48,7 @@ mod answers;
 mod apart;
 mod connections;
 mod connects;
+mod constructs;
 mod deaths;
 mod deletion;
 mod events;
