@@ -57,7 +57,7 @@ impl Groups {
     }
 
     /// A context id that no other group has.
-    fn next_context(&self) -> Info {
+    pub fn next_context(&self) -> Info {
         let context = self.contexts.fetch_add(1, Ordering::Relaxed);
         Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context))
     }

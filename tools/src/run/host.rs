@@ -233,6 +233,11 @@ impl Host for RunHost {
     }
 
     fn job_control(&self, proc: &Proc, targets: &[Proc], directives: &[Info], done: Infos) -> Status {
+        if Info::is_set(directives, keys::GROUP_ASSIGN_CONTEXT_ID) {
+            // The leader of a group that is formed by invitation.
+            done.complete((Status::SUCCESS, vec![self.groups.lock().next_context()]));
+            return Status::SUCCESS;
+        }
         let control = Control::read(&self.jobs.lock(), targets, directives);
         match control {
             Ok(control) => self.send(Event::Control { control, by: proc.clone(), done }),
