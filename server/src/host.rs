@@ -264,7 +264,13 @@ pub trait Host: Send + Sync {
 
     /// A group with members at other servers, or with a request for a context id, is formed or dissolved; all local members have
     /// entered. The answer to a construct contains the context id (`PMIX_GROUP_CONTEXT_ID`), the same on all servers, if it was
-    /// requested (`PMIX_GROUP_ASSIGN_CONTEXT_ID`).
+    /// requested (`PMIX_GROUP_ASSIGN_CONTEXT_ID`). What members send each other is among the infos (`PMIX_GROUP_INFO`,
+    /// `PMIX_PROC_INFO_ARRAY`, one for each member); the answer contains that of the members at other servers, the latter as
+    /// `PMIX_GROUP_ENDPT_DATA`.
+    ///
+    /// A leader that knows only how many there are (`PMIX_GROUP_BOOTSTRAP`), and a member that leaders add
+    /// (`PMIX_GROUP_ADD_MEMBERS`), is told by itself, the member without processes and named by `PMIX_PROCID`. The first answer with
+    /// the group's name is the answer to all of them; it contains the members (`PMIX_GROUP_MEMBERSHIP`).
     fn group(
         &self,
         operation: GroupOperation,

@@ -87,8 +87,12 @@ static int child(void)
     pmix_proc_t me;
     pmix_status_t status = PMIx_Init(&me, NULL, 0);
     pmix_proc_t job = proc_of(me.nspace, PMIX_RANK_WILDCARD);
-    pmix_value_t *parent = NULL, *spawned = NULL;
+    pmix_value_t *parent = NULL, *own = NULL, *spawned = NULL;
     pmix_status_t got = PMIx_Get(&job, PMIX_PARENT_ID, NULL, 0, &parent);
+    if (got == PMIX_SUCCESS) {
+        /* Programs ask for it by either name. */
+        got = PMIx_Get(&me, PMIX_PARENT_ID, NULL, 0, &own);
+    }
     PMIx_Get(&me, PMIX_SPAWNED, NULL, 0, &spawned);
     if (status != PMIX_SUCCESS || got != PMIX_SUCCESS || spawned == NULL) {
         say("child: %d, %d", status, got);

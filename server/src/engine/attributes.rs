@@ -224,7 +224,8 @@ const CLIENT: Functions = functions! {
     PMIx_Get_credential: [TIMEOUT],
     PMIx_Validate_credential: [TIMEOUT],
     PMIx_Group_construct: [
-        TIMEOUT, GROUP_LOCAL_ONLY, GROUP_ASSIGN_CONTEXT_ID, GROUP_NOTIFY_TERMINATION, GROUP_FT_COLLECTIVE
+        TIMEOUT, GROUP_LOCAL_ONLY, GROUP_ASSIGN_CONTEXT_ID, GROUP_NOTIFY_TERMINATION, GROUP_FT_COLLECTIVE,
+        GROUP_BOOTSTRAP, GROUP_ADD_MEMBERS, GROUP_INFO
     ],
     PMIx_Group_destruct: [TIMEOUT],
     PMIx_Group_invite: [TIMEOUT, GROUP_OPTIONAL, GROUP_ASSIGN_CONTEXT_ID],
@@ -496,6 +497,7 @@ mod tests {
                 "GROUP_CONTEXT_ID",
                 "GROUP_ID",
                 "GROUP_MEMBERSHIP",
+                "DATA_SCOPE",
                 "PROCID",
                 "PROC_INFO_ARRAY",
                 "QUALIFIED_VALUE",
@@ -554,13 +556,20 @@ mod tests {
         (
             "server/src/engine/groups.rs",
             &["PMIx_Group_construct"],
+            &["EVENT_AFFECTED_PROC", "EVENT_CUSTOM_RANGE", "EVENT_NON_DEFAULT", "GROUP_ID"],
+        ),
+        (
+            "server/src/engine/constructs.rs",
+            &["PMIx_Group_construct"],
             &[
-                "EVENT_AFFECTED_PROC",
-                "EVENT_CUSTOM_RANGE",
-                "EVENT_NON_DEFAULT",
-                "GROUP_ADD_MEMBERS",
-                "GROUP_BOOTSTRAP",
-                "GROUP_ID",
+                "GROUP_CONTEXT_ID",
+                "GROUP_ENDPT_DATA",
+                "GROUP_INFO_ARRAY",
+                "GROUP_MEMBERSHIP",
+                "LOCAL_COLLECTIVE_STATUS",
+                "PROCID",
+                "PROC_INFO_ARRAY",
+                "QUALIFIED_VALUE",
             ],
         ),
         ("server/src/engine/collective.rs", &["PMIx_Fence", "PMIx_Connect", "PMIx_Disconnect"], &[]),
@@ -580,7 +589,7 @@ mod tests {
         (
             "server/src/engine/collectives.rs",
             &["PMIx_Fence", "PMIx_Connect", "PMIx_Disconnect", "PMIx_Group_construct"],
-            &["GROUP_CONTEXT_ID", "LOCAL_COLLECTIVE_STATUS", "SORTED_PROC_ARRAY"],
+            &["LOCAL_COLLECTIVE_STATUS", "SORTED_PROC_ARRAY"],
         ),
         ("server/src/engine/buffering.rs", &["PMIx_IOF_pull"], &[]),
         (

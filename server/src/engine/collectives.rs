@@ -53,10 +53,7 @@ impl Engine {
         }
         let mut is_first = false;
         let id = match self.open_collective(&kind, &signature, &terms, &proc) {
-            Some(id) => {
-                self.add_to_construct(id, infos);
-                id
-            }
+            Some(id) => self.add_to_construct(id, infos),
             None if self.collectives.len() >= FENCES_MAX && self.fences_of(peer) >= FENCES_MAX => {
                 return self.refuse_more(peer, tag, "collectives that are not over");
             }

@@ -98,12 +98,11 @@ impl Engine {
         if count > GROUP_MEMBERS_MAX { Err(Status::ERR_OUT_OF_RESOURCE) } else { Ok(()) }
     }
 
-    /// A further process of this node enters a construct: adds what it sends, and the members that it adds.
-    pub(super) fn add_to_construct(&mut self, id: u64, infos: Vec<Info>) {
-        let Some(construct) = self.collectives.get_mut(&id) else { return };
-        if !matches!(construct.kind, Kind::Construct(_)) {
-            return;
-        }
+    /// A further process of this node enters a collective. If it is a construct, adds what the process sends, and the members that
+    /// it adds. Returns the collective's id again.
+    pub(super) fn add_to_construct(&mut self, id: u64, infos: Vec<Info>) -> u64 {
+        let of_group = |other: &&mut Collective| matches!(other.kind, Kind::Construct(_));
+        let Some(construct) = self.collectives.get_mut(&id).filter(of_group) else { return id };
         for info in infos {
             if is_sent(&info) {
                 construct.infos.push(info);
@@ -126,6 +125,7 @@ impl Engine {
             // It fails for all of them, since each is to get all of it.
             construct.status = Status::ERR_OUT_OF_RESOURCE;
         }
+        id
     }
 
     /// Tells the host of a leader that does not know the others, or of an added member, which names no process.

@@ -8,8 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pmix_dstore::model::{Info, Proc, Result, Status, Value, keys};
+use pmix_server::Completion;
 
-use super::host::Infos;
+/// The answer to a construct.
+type Infos = Completion<(Status, Vec<Info>)>;
 
 /// The groups that are being formed.
 pub(super) struct Groups {

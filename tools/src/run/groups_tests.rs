@@ -1,6 +1,5 @@
 use super::*;
 use pmix_dstore::model::{Nspace, Rank};
-use pmix_server::Completion;
 
 fn proc(rank: u32) -> Proc {
     Proc::new(Nspace::new("job").unwrap(), Rank(rank))

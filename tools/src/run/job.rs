@@ -245,6 +245,8 @@ impl Job {
             info(keys::SPAWNED, Value::Bool(self.plan.parent.is_some())),
             info(keys::PROCDIR, path(&own.rank(rank))),
         ];
+        // Processes ask for it by the job's name and by their own; both name the same.
+        infos.extend(self.plan.parent.iter().map(|parent| info(keys::PARENT_ID, Value::Proc(parent.clone()))));
         infos.extend(binding.cpuset_list(number).map(|list| info(keys::CPUSET, Value::string(list))));
         infos.extend(binding.locality(number).map(|text| info(keys::LOCALITY_STRING, Value::string(text))));
         array(keys::PROC_INFO_ARRAY, infos)
