@@ -118,7 +118,7 @@ fn a_time_out_names_who_is_missing_and_ends_it_for_all() {
         assert_eq!(bench.status_formed(rank), Some(Status::ERR_TIMEOUT), "{rank}");
     }
     let line = bench.log.pop().unwrap();
-    assert!(line.ends_with("timed out; missing: 2 of 3 leaders, and job.5"), "{line}");
+    assert!(line.ends_with("timed out; missing: 2 of 3 leaders, and job:5"), "{line}");
     bench.forms(4, Vec::new(), vec![late()]);
     bench.pass(Duration::from_secs(3));
     assert!(bench.log.pop().unwrap().ends_with("missing: its leaders"));
