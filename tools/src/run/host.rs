@@ -16,6 +16,7 @@ use super::control::{Control, JobRanks, Ranks};
 use super::groups::Groups;
 use super::output::Stream;
 use super::published::{Lookup, Published, Terms, WaitingLookup};
+use super::refused;
 use super::table;
 
 /// The answer to a query or a job control.
@@ -65,6 +66,15 @@ pub(super) enum Event {
         apps: Vec<App>,
         /// Takes the answer.
         done: Spawned,
+    },
+    /// A process asks for what the launcher does not have. It is answered when the line is written.
+    Refused {
+        /// The process.
+        by: Proc,
+        /// What it asks for, and why it does not get it.
+        why: String,
+        /// Takes the answer.
+        done: Infos,
     },
     /// A process asks about the job.
     Query(Vec<Query>, Infos),
@@ -241,8 +251,16 @@ impl Host for RunHost {
         let control = Control::read(&self.jobs.lock(), targets, directives);
         match control {
             Ok(control) => self.send(Event::Control { control, by: proc.clone(), done }),
-            Err(status) => return status,
+            Err(status) => match refused::control(directives).filter(|_| status == Status::ERR_NOT_SUPPORTED) {
+                Some(why) => self.send(Event::Refused { by: proc.clone(), why, done }),
+                None => return status,
+            },
         }
+        Status::SUCCESS
+    }
+
+    fn allocate(&self, proc: &Proc, directive: u8, infos: &[Info], done: Infos) -> Status {
+        self.send(Event::Refused { by: proc.clone(), why: refused::allocation(directive, infos), done });
         Status::SUCCESS
     }
 
@@ -417,6 +435,13 @@ mod tests {
         published.add(&me(), values, &Terms::read(&infos).unwrap()).unwrap();
         assert_eq!(published.ready().into_iter().map(|(_, data)| data.len()).collect::<Vec<_>>(), [1]);
         assert!(published.ready().is_empty(), "the other one waits");
+    }
+
+    #[test]
+    fn an_allocation_is_refused_by_the_loop_which_can_say_why() {
+        let (host, events) = host();
+        assert_eq!(host.allocate(&me(), 3, &[], Completion::by_id(0)), Status::SUCCESS);
+        assert!(matches!(events.take().next(), Some(Event::Refused { why, .. }) if why.starts_with("gives back")));
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod placement;
 mod pmi;
 mod published;
 mod ranks;
+mod refused;
 mod report;
 mod spelling;
 mod supervise;

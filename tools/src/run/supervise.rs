@@ -558,6 +558,13 @@ impl Supervisor<'_> {
             Event::Halted(rank, breakpoint) => self.halted(rank as usize, &breakpoint),
             Event::Released { ranks, is_ours } => self.released(&ranks, is_ours),
             Event::Control { control, by, done } => self.control(&control, &by, done),
+            Event::Refused { by, why, done } => {
+                // Where nobody reads, the lines of a program that asks again and again would fill the memory.
+                if !self.stderr.is_full() {
+                    self.say(&format!("{}:{} {why}", by.nspace, by.rank));
+                }
+                done.complete((Status::ERR_NOT_SUPPORTED, Vec::new()));
+            }
             Event::Query(queries, done) => done.complete(table::answer(&self.tables(), &queries)),
             Event::Spawn { by, infos, apps, done } => self.spawn(by, &infos, apps, done),
             Event::Print(texts, done) => self.held.push((texts, done)),
