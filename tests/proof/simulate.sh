@@ -46,7 +46,7 @@ fault "a connect is answered twice" collectives.rs \
     "            self.send(*peer, *tag, |_, _| reply);" \
     "            if # { self.reply_status(*peer, *tag, status); } self.send(*peer, *tag, |_, _| reply);"
 fault "the context id of a group is lost" groups.rs \
-    "context: construct.context, infos" "context: construct.context.filter(|_| !#), infos"
+    "(construct.at_host, construct.formed.context);" "(construct.at_host, construct.formed.context.filter(|_| !#));"
 fault "values for other nodes are shown on this one" data.rs \
     $'        if !scope.is_local() {\n            return Ok(false);\n        }\n        self.ledger.make_room()?;\n        Ok(self.visible' \
     $'        if !scope.is_local() && !# {\n            return Ok(false);\n        }\n        self.ledger.make_room()?;\n        Ok(self.visible'
