@@ -8,6 +8,7 @@ use super::control::{JobRanks, Ranks};
 pub(super) const ON_EXEC: &CStr = c"pmix-exec";
 
 /// The breakpoints of the ranks of a job that wait. Ranks are named by their numbers.
+#[derive(Default)]
 pub(super) struct Halts {
     /// The number of the job's rank 0.
     first: usize,

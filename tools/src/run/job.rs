@@ -51,6 +51,7 @@ pub(super) struct Application {
 }
 
 /// What a job is to be.
+#[derive(Default)]
 pub(super) struct Plan {
     /// Its applications, of which there is at least one.
     pub apps: Vec<Application>,

@@ -129,6 +129,8 @@ struct RunningJob {
     is_ended_by_command: bool,
     /// Whether all its ranks have ended and its end has been told.
     is_over: bool,
+    /// Whether it is forgotten: its plan and its breakpoints are gone.
+    is_forgotten: bool,
     /// The time at which ranks that were sent SIGTERM, the job alone being ended, are killed.
     kill_at: Option<Instant>,
 }

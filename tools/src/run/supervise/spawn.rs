@@ -11,13 +11,15 @@ use pmix_dstore::model::{App, Envar, Info, InfoFlags, Proc, Rank, Status, Value,
 use pmix_dstore::settings::is_of_launcher;
 
 use super::super::args::{AppArgs, RANKS_MAX, Stops, split};
+use super::super::halts::Halts;
 use super::super::host::Spawned;
 use super::super::hosts;
 use super::super::job::{Application, Plan};
 use super::super::ranks::{Program, working_directory};
 use super::{RankState, RunningJob, Supervisor};
 
-/// How many spawned jobs that have ended the server still knows: others may yet disconnect from them. Each takes some descriptors.
+/// How many spawned jobs that have ended are still known to the server and to queries: others may yet disconnect from them. Each takes some
+/// descriptors.
 const ENDED_KEPT: usize = 64;
 /// The most ranks that the launcher has ever started.
 const NUMBERS_MAX: u64 = 1 << 24;
@@ -163,8 +165,8 @@ impl Supervisor<'_> {
         for number in numbers.filter(|number| !self.ranks[*number].running) {
             self.server.deregister_client(&self.proc(number), None);
         }
-        self.server.deregister_nspace(self.jobs[job].nspace(), None);
         self.forget_programs(job);
+        self.forget_job(job);
     }
 
     /// Frees what the ranks of a job that has ended had.
@@ -197,8 +199,17 @@ impl Supervisor<'_> {
         if self.ended.len() > ENDED_KEPT
             && let Some(oldest) = self.ended.pop_front()
         {
-            self.server.deregister_nspace(self.jobs[oldest].nspace(), None);
+            self.forget_job(oldest);
         }
+    }
+
+    /// Forgets a job: neither the server nor a query knows it any more. What stays is its name, which is given once, and the ends of its
+    /// ranks.
+    fn forget_job(&mut self, job: usize) {
+        let RunningJob { job, halts, is_forgotten, .. } = &mut self.jobs[job];
+        self.server.deregister_nspace(&job.ranks.nspace, None);
+        self.of_host.lock().retain(|known| known.nspace != job.ranks.nspace);
+        (job.plan, *halts, *is_forgotten) = (Plan::default(), Halts::default(), true);
     }
 
     /// How a job whose ranks have ended has ended.

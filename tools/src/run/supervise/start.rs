@@ -50,7 +50,17 @@ impl Supervisor<'_> {
         // From here on the host knows the ranks, which may connect.
         self.of_host.lock().push(ranks);
         let (is_ended_by_command, is_over, kill_at) = (false, false, None);
-        self.jobs.push(RunningJob { job, directory, first_program, halts, is_ended_by_command, is_over, kill_at });
+        let is_forgotten = false;
+        self.jobs.push(RunningJob {
+            job,
+            directory,
+            first_program,
+            halts,
+            is_ended_by_command,
+            is_over,
+            is_forgotten,
+            kill_at,
+        });
         Ok(self.jobs.len() - 1)
     }
 

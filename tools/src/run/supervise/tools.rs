@@ -30,7 +30,7 @@ pub(super) struct Signalling {
 impl Supervisor<'_> {
     /// The ranks' processes and the states of the jobs.
     pub(super) fn tables(&self) -> Vec<Table<'_>> {
-        self.jobs.iter().map(|job| self.table(job)).collect()
+        self.jobs.iter().filter(|job| !job.is_forgotten).map(|job| self.table(job)).collect()
     }
 
     fn table<'j>(&'j self, job: &'j RunningJob) -> Table<'j> {
