@@ -180,17 +180,33 @@ static void fail(void)
     sleep(60);
 }
 
+/* Whether a query for the status of a job is answered. */
+static int is_known(const char *nspace)
+{
+    pmix_query_t query;
+    PMIX_QUERY_CONSTRUCT(&query);
+    PMIX_ARGV_APPEND(query.keys, PMIX_QUERY_JOB_STATUS);
+    PMIX_QUERY_QUALIFIERS_CREATE(&query, 1);
+    PMIX_INFO_LOAD(&query.qualifiers[0], PMIX_NSPACE, nspace, PMIX_STRING);
+    pmix_info_t *results = NULL;
+    size_t count = 0;
+    pmix_status_t status = PMIx_Query_info(&query, 1, &results, &count);
+    PMIX_INFO_FREE(results, count);
+    PMIX_QUERY_DESTRUCT(&query);
+    return status == PMIX_SUCCESS && count > 0;
+}
+
 static void many(int times)
 {
     char *words[] = { "true", NULL };
     int good = 0;
+    pmix_nspace_t first = "", last = "";
     for (int time = 1; time <= times; time++) {
         pmix_app_t app = app_of(words, 1);
-        pmix_nspace_t nspace = "";
-        good += PMIx_Spawn(NULL, 0, &app, 1, nspace) == PMIX_SUCCESS;
+        good += PMIx_Spawn(NULL, 0, &app, 1, time == 1 ? first : last) == PMIX_SUCCESS;
         await_count(&ends, time);
     }
-    say("spawned: %d", good);
+    say("spawned: %d, first known: %d, last known: %d", good, is_known(first), is_known(last));
 }
 
 int main(int argc, char **argv)
