@@ -1,6 +1,6 @@
 //! The command line of `pmixrun`.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -64,6 +64,9 @@ pub struct Options {
     /// Directory in which the ranks start
     #[arg(long, aliases = ["wd", "chdir"], value_name = "DIR")]
     wdir: Option<PathBuf>,
+    /// Process set of the application's ranks; applications may share one
+    #[arg(long, value_name = "NAME", value_parser = process_set)]
+    pset: Option<CString>,
     /// Directory of the libpmix.so.2 that ranks load; "system": the one that the loader finds, which is this library where
     /// LD_LIBRARY_PATH or pmix-dstore-switch leads to it. Default: the one beside pmixrun, unless LD_LIBRARY_PATH leads to one
     #[arg(long, value_name = "DIR")]
@@ -163,6 +166,8 @@ pub struct AppArgs {
     pub variables: Vec<(OsString, OsString)>,
     /// The directory in which they start, if it is not this process's.
     pub wdir: Option<PathBuf>,
+    /// Their process set.
+    pub pset: Option<CString>,
     /// The program.
     pub program: OsString,
     /// Its arguments.
@@ -263,10 +268,20 @@ fn tells_ranks(word: &OsString) -> bool {
 
 /// Whether the command line of a further application has this option, which is for the whole job.
 fn is_of_job(matches: &ArgMatches, id: &str) -> bool {
-    const OF_APPLICATIONS: [&str; 6] = ["ranks", "variables", "pairs", "mca", "wdir", "words"];
+    const OF_APPLICATIONS: [&str; 7] = ["ranks", "variables", "pairs", "mca", "wdir", "pset", "words"];
     let is_argument = matches.try_contains_id(id).is_ok() && id != "Options";
     let is_given = is_argument && matches.value_source(id) == Some(ValueSource::CommandLine);
     is_given && !OF_APPLICATIONS.contains(&id)
+}
+
+/// The name of a process set.
+fn process_set(name: &str) -> Result<CString, String> {
+    // `PMIX_MAX_KEYLEN`, which bounds names in the standard.
+    const LENGTH_MAX: usize = 511;
+    if name.is_empty() || name.len() > LENGTH_MAX {
+        return Err(format!("the name of a process set has 1 to {LENGTH_MAX} bytes"));
+    }
+    CString::new(name).map_err(|error| error.to_string())
 }
 
 impl Options {
@@ -311,7 +326,8 @@ impl Options {
     fn application(&self, ranks: u32) -> Result<AppArgs, String> {
         let mut words = self.words.iter().cloned();
         let (program, variables) = (words.next().unwrap_or_default(), self.variables()?);
-        Ok(AppArgs { ranks, variables, wdir: self.wdir.clone(), program, args: words.collect() })
+        let (wdir, pset) = (self.wdir.clone(), self.pset.clone());
+        Ok(AppArgs { ranks, variables, wdir, pset, program, args: words.collect() })
     }
 
     /// The number of ranks, which the slots limit; there are `further` ones of other applications.

@@ -1,5 +1,6 @@
 //! The registration of the job: all attributes that the standard's server chapter requires.
 
+use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::path::Path;
 
@@ -48,6 +49,8 @@ impl Session {
 pub(super) struct Application {
     pub program: Program,
     pub ranks: u32,
+    /// Their process set.
+    pub pset: Option<CString>,
 }
 
 /// What a job is to be.
@@ -77,6 +80,18 @@ impl Plan {
             before += app.ranks;
             (number, first, app)
         })
+    }
+
+    /// The process sets of the applications, with their members in the job of this name.
+    pub fn process_sets(&self, nspace: &Nspace) -> BTreeMap<CString, Vec<Proc>> {
+        let mut sets: BTreeMap<CString, Vec<Proc>> = BTreeMap::new();
+        for (_, first, app) in self.numbered() {
+            if let Some(name) = &app.pset {
+                let members = (first..first + app.ranks).map(|rank| Proc::new(nspace.clone(), Rank(rank)));
+                sets.entry(name.clone()).or_default().extend(members);
+            }
+        }
+        sets
     }
 
     /// A rank's application: its number, and its first rank.

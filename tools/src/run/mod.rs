@@ -64,7 +64,8 @@ fn set_up_and_run(args: &Args) -> Result<i32, String> {
     args.warnings.iter().for_each(|warning| complain(warning));
     ranks::bear_full_files()?;
     let of = |app: &AppArgs| Program::of(app, &args.library, args.stops.on_exec);
-    let apps = args.apps.iter().map(|app| Ok(Application { program: of(app)?, ranks: app.ranks }));
+    let apps =
+        args.apps.iter().map(|app| Ok(Application { program: of(app)?, ranks: app.ranks, pset: app.pset.clone() }));
     let apps = apps.collect::<Result<Vec<_>, String>>()?;
     // Dropped at the end of this function, after everything that it guards.
     let programs: Vec<Program> = apps.iter().map(|app| app.program.clone()).collect();

@@ -104,7 +104,7 @@ impl Supervisor<'_> {
             plan.stops.in_init |= own.stops.in_init;
             plan.stops.in_app = own.stops.in_app.or(plan.stops.in_app);
             plan.others.extend(own.others);
-            plan.apps.push(Application { program, ranks });
+            plan.apps.push(Application { program, ranks, pset: None });
         }
         if plan.apps.is_empty() {
             return refused(Status::ERR_BAD_PARAM, "no application is named");
@@ -148,7 +148,7 @@ impl Supervisor<'_> {
             working_directory(directory).map_err(|why| Refusal(Status::ERR_JOB_WDIR_NOT_FOUND, why))?;
         }
         let stops_on_exec = of_job.stops.on_exec || own.stops.on_exec;
-        let app = AppArgs { ranks: 0, variables, wdir, program, args: words.collect() };
+        let app = AppArgs { ranks: 0, variables, wdir, pset: None, program, args: words.collect() };
         let program = Program::of(&app, &self.args.library, stops_on_exec)
             .map_err(|why| Refusal(Status::ERR_JOB_EXE_NOT_FOUND, why))?;
         Ok(Program { name: name.unwrap_or(program.name.clone()), ..program })

@@ -86,6 +86,10 @@ impl Supervisor<'_> {
             let proc = Proc::new(nspace.clone(), rank);
             check("register a rank", self.server.register_client(proc, uid, gid, number as usize, None))?;
         }
+        // Before the ranks start, so that the first query of each knows the sets.
+        for (name, members) in self.jobs[job].job.plan.process_sets(nspace) {
+            check("define a process set", self.server.define_process_set(name, members))?;
+        }
         Ok(())
     }
 
