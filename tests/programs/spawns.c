@@ -185,15 +185,17 @@ static int is_known(const char *nspace)
 {
     pmix_query_t query;
     PMIX_QUERY_CONSTRUCT(&query);
-    PMIX_ARGV_APPEND(query.keys, PMIX_QUERY_JOB_STATUS);
+    pmix_status_t status;
+    PMIX_ARGV_APPEND(status, query.keys, PMIX_QUERY_JOB_STATUS);
     PMIX_QUERY_QUALIFIERS_CREATE(&query, 1);
     PMIX_INFO_LOAD(&query.qualifiers[0], PMIX_NSPACE, nspace, PMIX_STRING);
     pmix_info_t *results = NULL;
     size_t count = 0;
-    pmix_status_t status = PMIx_Query_info(&query, 1, &results, &count);
+    status = PMIx_Query_info(&query, 1, &results, &count);
+    int is_told = status == PMIX_SUCCESS && count > 0;
     PMIX_INFO_FREE(results, count);
     PMIX_QUERY_DESTRUCT(&query);
-    return status == PMIX_SUCCESS && count > 0;
+    return is_told;
 }
 
 static void many(int times)

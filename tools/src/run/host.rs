@@ -260,6 +260,10 @@ impl Host for RunHost {
     }
 
     fn allocate(&self, proc: &Proc, directive: u8, infos: &[Info], done: Infos) -> Status {
+        if directive == 0 {
+            // There is no such directive: a wrong call is the caller's to tell.
+            return Status::ERR_BAD_PARAM;
+        }
         self.send(Event::Refused { by: proc.clone(), why: refused::allocation(directive, infos), done });
         Status::SUCCESS
     }
@@ -440,6 +444,7 @@ mod tests {
     #[test]
     fn an_allocation_is_refused_by_the_loop_which_can_say_why() {
         let (host, events) = host();
+        assert_eq!(host.allocate(&me(), 0, &[], Completion::by_id(0)), Status::ERR_BAD_PARAM);
         assert_eq!(host.allocate(&me(), 3, &[], Completion::by_id(0)), Status::SUCCESS);
         assert!(matches!(events.take().next(), Some(Event::Refused { why, .. }) if why.starts_with("gives back")));
     }
