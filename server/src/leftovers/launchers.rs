@@ -79,6 +79,16 @@ impl Alive {
     }
 }
 
+/// Removes the directory `name` in the launcher's own directory `top`. Where other users may rename `top` they cannot lead this elsewhere:
+/// links are not followed.
+///
+/// # Errors
+/// Errors of the system.
+pub fn remove_in(top: &Path, name: &OsStr) -> io::Result<()> {
+    let top = open(top, OFlag::O_DIRECTORY)?;
+    fs::remove_dir_all(inside(&top).join(name))
+}
+
 /// Removes the directory of a launcher that is ending: waits until the launcher releases its lock.
 pub fn remove(top: &Path) {
     if let (Some(tmpdir), Some(name)) = (top.parent(), top.file_name())
@@ -276,6 +286,18 @@ mod tests {
         drop(alive);
         remove(&top);
         assert!(!top.exists());
+    }
+
+    #[test]
+    fn a_directory_inside_is_not_removed_through_a_link() {
+        let tmpdir = tempfile::tempdir().unwrap();
+        let (top, other) = (tmpdir.path().join("top"), tmpdir.path().join("other"));
+        fs::create_dir_all(other.join("job/0")).unwrap();
+        symlink(&other, &top).unwrap();
+        assert!(remove_in(&top, OsStr::new("job")).is_err());
+        assert!(other.join("job/0").exists());
+        remove_in(&other, OsStr::new("job")).unwrap();
+        assert!(other.exists() && !other.join("job").exists());
     }
 
     #[test]

@@ -134,7 +134,9 @@ impl JobDirectory {
 
     /// Removes it. What cannot be removed goes with the session's.
     pub fn remove(&self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        if let (Some(top), Some(name)) = (self.0.parent(), self.0.file_name()) {
+            let _ = launchers::remove_in(top, name);
+        }
     }
 }
 
