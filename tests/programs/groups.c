@@ -63,9 +63,12 @@ static size_t construct(const pmix_proc_t *procs, size_t count, infos_t *infos, 
     return context;
 }
 
-/* Uses the group, and dissolves it. */
-static void use(void)
+/* Uses the group if it is formed, and dissolves it. */
+static void use_if(pmix_status_t formed)
 {
+    if (formed != PMIX_SUCCESS) {
+        return;
+    }
     pmix_proc_t team = proc_of("team", PMIX_RANK_WILDCARD);
     pmix_status_t fenced = PMIx_Fence(&team, 1, NULL, 0);
     say("rank %u: fence %d, destruct %d", me.rank, fenced, PMIx_Group_destruct("team", NULL, 0));
@@ -74,7 +77,7 @@ static void use(void)
 static void bootstrap(void)
 {
     infos_t infos = { 0 };
-    pmix_status_t status;
+    pmix_status_t status = PMIX_ERR_NOT_FOUND;
     if (me.rank == 0 || me.rank == 3) {
         pmix_rank_t added = me.rank == 0 ? 5 : 4;
         add(&infos, PMIX_GROUP_BOOTSTRAP, value_size(2));
@@ -83,18 +86,14 @@ static void bootstrap(void)
         construct(&me, 1, &infos, &status);
     } else if (me.rank == 4 || me.rank == 5) {
         construct(NULL, 0, &infos, &status);
-    } else {
-        return;
     }
-    if (status == PMIX_SUCCESS) {
-        use();
-    }
+    use_if(status);
 }
 
 static void add_members(void)
 {
     infos_t infos = { 0 };
-    pmix_status_t status;
+    pmix_status_t status = PMIX_ERR_NOT_FOUND;
     if (me.rank < 2) {
         pmix_proc_t leaders[] = { proc_of(me.nspace, 0), proc_of(me.nspace, 1) };
         pmix_rank_t added = me.rank + 2;
@@ -102,12 +101,8 @@ static void add_members(void)
         construct(leaders, 2, &infos, &status);
     } else if (me.rank < 4) {
         construct(NULL, 0, &infos, &status);
-    } else {
-        return;
     }
-    if (status == PMIX_SUCCESS) {
-        use();
-    }
+    use_if(status);
 }
 
 static void info(void)
@@ -117,8 +112,8 @@ static void info(void)
     add(&sent, "colour", value_size(100 + me.rank));
     add(&infos, PMIX_GROUP_INFO, value_infos(&sent));
     add(&infos, PMIX_GROUP_ASSIGN_CONTEXT_ID, value_bool(true));
-    pmix_status_t status;
-    size_t context = construct(&all, 1, &infos, &status);
+    pmix_status_t formed;
+    size_t context = construct(&all, 1, &infos, &formed);
     infos_t of_group = { 0 };
     add(&of_group, PMIX_GROUP_CONTEXT_ID, value_size(context));
     of_group.items[0].flags = PMIX_INFO_QUALIFIER;
@@ -126,7 +121,7 @@ static void info(void)
     for (pmix_rank_t rank = 0; rank < 6; rank++) {
         pmix_proc_t other = proc_of(me.nspace, rank);
         pmix_value_t *value = NULL;
-        status = PMIx_Get(&other, "colour", of_group.items, of_group.count, &value);
+        pmix_status_t status = PMIx_Get(&other, "colour", of_group.items, of_group.count, &value);
         if (status == PMIX_SUCCESS && value->type == PMIX_SIZE && value->data.size == 100 + rank) {
             right++;
         } else {
@@ -134,7 +129,7 @@ static void info(void)
         }
     }
     say("rank %u: %d values", me.rank, right);
-    use();
+    use_if(formed);
 }
 
 static void late(void)

@@ -305,6 +305,13 @@ impl Ended {
     pub fn count(&self, text: &str) -> usize {
         self.stdout.lines().filter(|line| line.contains(text)).count()
     }
+
+    /// The lines of its standard output, sorted: ranks print in any order.
+    pub fn sorted_lines(&self) -> Vec<&str> {
+        let mut lines: Vec<&str> = self.stdout.lines().collect();
+        lines.sort_unstable();
+        lines
+    }
 }
 
 impl fmt::Display for Ended {

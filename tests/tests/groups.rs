@@ -14,12 +14,6 @@ fn groups(library: Library, what: &str) -> Ended {
     ended
 }
 
-fn lines(ended: &Ended) -> Vec<&str> {
-    let mut lines: Vec<&str> = ended.stdout.lines().collect();
-    lines.sort_unstable();
-    lines
-}
-
 /// What each of these ranks prints, sorted.
 fn each(ranks: &[u32], says: &[&str]) -> Vec<String> {
     let mut lines: Vec<String> =
@@ -32,7 +26,7 @@ fn each(ranks: &[u32], says: &[&str]) -> Vec<String> {
 fn leaders_that_do_not_know_each_other_form_a_group_with_the_members_that_they_add() {
     let ended = groups(Library::ours(), "bootstrap");
     let told = each(&[0, 3, 4, 5], &["construct 0, members 0 3 4 5, context id: yes", "fence 0, destruct 0"]);
-    assert_eq!((ended.code(), lines(&ended)), (0, told.iter().map(String::as_str).collect()), "{ended}");
+    assert_eq!((ended.code(), ended.sorted_lines()), (0, told.iter().map(String::as_str).collect()), "{ended}");
     assert_eq!(ended.stderr, "", "{ended}");
 }
 
@@ -40,15 +34,15 @@ fn leaders_that_do_not_know_each_other_form_a_group_with_the_members_that_they_a
 fn leaders_that_know_each_other_add_members() {
     let ended = groups(Library::ours(), "add");
     let told = each(&[0, 1, 2, 3], &["construct 0, members 0 1 2 3, context id: no", "fence 0, destruct 0"]);
-    assert_eq!((ended.code(), lines(&ended)), (0, told.iter().map(String::as_str).collect()), "{ended}");
+    assert_eq!((ended.code(), ended.sorted_lines()), (0, told.iter().map(String::as_str).collect()), "{ended}");
 }
 
 #[test]
 fn members_read_what_the_others_have_sent_to_the_group() {
     for library in BOTH {
         let ended = groups(library, "info");
-        let right = lines(&ended).iter().filter(|line| line.ends_with(": 6 values")).count();
-        let used = lines(&ended).iter().filter(|line| line.ends_with(": fence 0, destruct 0")).count();
+        let right = ended.stdout.lines().filter(|line| line.ends_with(": 6 values")).count();
+        let used = ended.stdout.lines().filter(|line| line.ends_with(": fence 0, destruct 0")).count();
         assert_eq!((ended.code(), right, used), (0, 6, 6), "{library:?}: {ended}");
         assert!(!ended.stdout.contains("context id: no"), "{library:?}: {ended}");
     }
@@ -58,7 +52,7 @@ fn members_read_what_the_others_have_sent_to_the_group() {
 fn who_is_missing_in_a_group_is_named() {
     let ended = groups(Library::ours(), "late");
     let told = each(&[0, 4], &["construct -24, members, context id: no"]);
-    assert_eq!((ended.code(), lines(&ended)), (0, told.iter().map(String::as_str).collect()), "{ended}");
+    assert_eq!((ended.code(), ended.sorted_lines()), (0, told.iter().map(String::as_str).collect()), "{ended}");
     assert!(ended.stderr.contains("group construction timed out; missing: 1 of 2 leaders, and "), "{ended}");
 }
 

@@ -7,17 +7,15 @@ use pmix_tests::{Library, Profile, Run, Traces, pmixrun, program};
 #[test]
 fn each_refusal_has_its_reason_and_the_job_goes_on() {
     let refused = Status::ERR_NOT_SUPPORTED.0;
-    let told = ["rank 0: fence 0, finalize 0", "rank 1: fence 0, finalize 0", "results: 0"].map(str::to_owned);
-    let mut told = [&told[..], &["new", "release", "checkpoint"].map(|what| format!("{what}: {refused}"))[..]].concat();
-    told.sort_unstable();
+    let refused = ["checkpoint", "new", "release"].map(|what| format!("{what}: {refused}"));
+    let [checkpoint, new, release] = refused.each_ref().map(String::as_str);
+    let told = [checkpoint, new, "rank 0: fence 0, finalize 0", "rank 1: fence 0, finalize 0", release, "results: 0"];
     for library in [Library::Ours(Profile::Debug), Library::Stock] {
         let traces = Traces::begin();
         let ended =
             Run::new(pmixrun(), library).traced(&traces).args("-n 2 --timeout 60").arg(program("refused")).run();
         traces.assert_none_left(&ended);
-        let mut lines: Vec<&str> = ended.stdout.lines().collect();
-        lines.sort_unstable();
-        assert_eq!((ended.code(), lines), (0, told.iter().map(String::as_str).collect()), "{library:?}: {ended}");
+        assert_eq!((ended.code(), ended.sorted_lines()), (0, told.to_vec()), "{library:?}: {ended}");
         let alone = "pmixrun has this node alone and no resource manager; run the job under one";
         let asked = [
             ("asks for a new allocation (nodes: 2)", alone),
@@ -25,8 +23,7 @@ fn each_refusal_has_its_reason_and_the_job_goes_on() {
             ("asks for PMIX_JOB_CTRL_CHECKPOINT", "pmixrun has no checkpointer; let the program write its own state"),
         ];
         assert_eq!(ended.stderr.lines().count(), asked.len(), "{library:?}: {ended}");
-        for (line, asked) in ended.stderr.lines().zip(asked) {
-            let (what, why) = asked;
+        for (line, (what, why)) in ended.stderr.lines().zip(asked) {
             assert!(
                 line.contains(&format!(".job:0 {what}, and gets PMIX_ERR_NOT_SUPPORTED: {why}")),
                 "{library:?}: {line}"

@@ -18,13 +18,6 @@ fn spawns_with(library: Library, options: &str, words: &[&str]) -> Ended {
     ended
 }
 
-/// The lines that rank 0 and the spawned ranks print, sorted.
-fn lines(ended: &Ended) -> Vec<&str> {
-    let mut lines: Vec<&str> = ended.stdout.lines().collect();
-    lines.sort_unstable();
-    lines
-}
-
 /// Both ranks have gone on to their end.
 const ENDS: [&str; 2] = ["rank 0: fence 0, finalize 0", "rank 1: fence 0, finalize 0"];
 
@@ -42,7 +35,7 @@ fn a_rank_starts_a_job_and_hears_of_its_end() {
     for library in BOTH {
         let ended = spawns(library, &["shell", "echo child $PMIX_RANK $PWD $COLOUR"]);
         let told = ["child 0 /tmp blue", "child 1 /tmp blue", "end of .job1: 0", "spawn: 0 .job1"];
-        assert_eq!((ended.code(), lines(&ended)), (0, with_ends(&told)), "{ended}");
+        assert_eq!((ended.code(), ended.sorted_lines()), (0, with_ends(&told)), "{ended}");
         assert_eq!(ended.stderr, "", "{ended}");
     }
 }
@@ -51,7 +44,7 @@ fn a_rank_starts_a_job_and_hears_of_its_end() {
 fn two_applications_are_one_job() {
     let ended = spawns(Library::ours(), &["two", "echo child $PMIX_RANK"]);
     let told = ["child 0", "child 1", "child 2", "end of .job1: 0", "spawn: 0 .job1"];
-    assert_eq!((ended.code(), lines(&ended)), (0, with_ends(&told)), "{ended}");
+    assert_eq!((ended.code(), ended.sorted_lines()), (0, with_ends(&told)), "{ended}");
 }
 
 #[test]
@@ -69,7 +62,7 @@ fn children_know_their_parent_and_connect_to_it() {
             "end of .job1: 0",
             "spawn: 0 .job1",
         ];
-        assert_eq!((ended.code(), lines(&ended)), (0, with_ends(&told)), "{library:?}: {ended}");
+        assert_eq!((ended.code(), ended.sorted_lines()), (0, with_ends(&told)), "{library:?}: {ended}");
     }
 }
 
@@ -98,11 +91,11 @@ fn a_spawned_job_is_ended_by_command_and_the_others_go_on() {
     let ended = spawns(Library::ours(), &["kill"]);
     let end = format!("end of .job1: {}", Status::ERR_JOB_KILLED_BY_CMD.0);
     let told = [end.as_str(), "control: 0", "spawn: 0 .job1"];
-    assert_eq!((ended.code(), lines(&ended)), (0, with_ends(&told)), "{ended}");
+    assert_eq!((ended.code(), ended.sorted_lines()), (0, with_ends(&told)), "{ended}");
     assert_eq!(ended.stderr, "", "{ended}");
     // Ranks that ignore SIGTERM are killed after the grace period.
     let ended = spawns_with(Library::ours(), "--grace 0.3", &["terminate"]);
-    assert_eq!((ended.code(), lines(&ended)), (0, with_ends(&told)), "{ended}");
+    assert_eq!((ended.code(), ended.sorted_lines()), (0, with_ends(&told)), "{ended}");
 }
 
 #[test]
@@ -119,7 +112,7 @@ fn a_command_line_that_is_too_long_is_refused_and_the_next_one_is_taken() {
     let ended = spawns(Library::ours(), &["long"]);
     let refused = format!("spawn: {} -", Status::ERR_JOB_FAILED_TO_LAUNCH.0);
     let told = [refused.as_str(), "end of .job2: 0", "spawn: 0 .job2", "short"];
-    assert_eq!((ended.code(), lines(&ended)), (0, with_ends(&told)), "{ended}");
+    assert_eq!((ended.code(), ended.sorted_lines()), (0, with_ends(&told)), "{ended}");
     assert!(ended.stderr.contains("bytes, and 200000 are the most"), "{ended}");
     // The tag has the number of the name, also after one that was refused.
     let ended = spawns_with(Library::ours(), "--tag-output", &["long"]);

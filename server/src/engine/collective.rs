@@ -101,10 +101,21 @@ pub(super) struct Collective {
     pub deadline: Option<Instant>,
     /// A construct of which each process is told to the host by itself: leaders that do not know each other, and added members.
     pub is_joined: bool,
+    /// The bytes that its processes on this node send each other.
+    pub sent: Sent,
     /// What the host says of a group.
     pub formed: FormedByHost,
     /// This server's contribution.
     pub contributed: Contributed,
+}
+
+/// The bytes that the processes of a node send to a group.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Sent {
+    /// Of `PMIX_GROUP_INFO`.
+    pub infos: usize,
+    /// Of endpoint data, which libraries add by themselves.
+    pub endpoints: usize,
 }
 
 /// The host's answer about a group.
@@ -152,6 +163,7 @@ impl Collective {
             is_loss_logged: false,
             deadline: None,
             is_joined: false,
+            sent: Sent::default(),
             formed: FormedByHost::default(),
             contributed: Contributed::default(),
         }

@@ -12,7 +12,7 @@ use pmix_wire::reply::{ConnectWriter, FenceReply};
 use pmix_wire::{MESSAGE_LEN_MAX, jobinfo};
 
 use super::apart::REFUSED;
-use super::collective::{Arrival, Collective, Contributed, Kind, Terms};
+use super::collective::{Arrival, Collective, Contributed, Kind, Sent, Terms};
 use super::limits::FENCES_MAX;
 use super::nspaces::recipient;
 use super::peer::{Peer, PeerId};
@@ -38,8 +38,8 @@ impl Engine {
     ) {
         let Some(proc) = self.peers.get(&peer).map(|peer| peer.proc.clone()) else { return };
         let checked = Terms::read(&kind, &infos)
-            .and_then(|terms| Ok((self.check_entry(&kind, &proc, procs, &infos, &terms)?, terms)));
-        let ((procs, signature), terms) = match checked {
+            .and_then(|terms| Ok((self.check_entry(&kind, &proc, procs, &infos, &terms)?, terms, Sent::of(&infos)?)));
+        let ((procs, signature), terms, sent) = match checked {
             Ok(checked) => checked,
             Err(status) => return self.reply_status(peer, tag, status),
         };
@@ -61,7 +61,7 @@ impl Engine {
                 self.collective_next += 1;
                 is_first = true;
                 let mut opened = Collective::new(kind, (procs, signature), infos, terms.clone(), now);
-                opened.has_asked = asks;
+                (opened.has_asked, opened.sent) = (asks, sent);
                 self.collectives.insert(self.collective_next, opened);
                 self.collective_next
             }
@@ -265,8 +265,9 @@ impl Engine {
         }
         let marks = self.marks_for(id);
         let Some(collective) = self.collectives.get(&id) else { return };
-        let mut failed = collective.status;
-        let mut infos = collective.infos.clone();
+        let copies = Info::copies(&collective.infos);
+        let mut failed = copies.as_ref().err().copied().unwrap_or(collective.status);
+        let mut infos = copies.unwrap_or_default();
         let contribution = match collective.collect {
             true => self.contribution(collective, marks),
             false => self.empty_contribution(collective, &mut infos).map(|data| (data, Vec::new())),

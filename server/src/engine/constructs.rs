@@ -12,16 +12,21 @@ use pmix_client::get::timeout_of;
 use pmix_dstore::codec::{Dialect, Packer};
 use pmix_dstore::model::{DataType, Info, InfoFlags, Kval, Nspace, Proc, Result, Scope, Status, Value, keys};
 
-use super::collective::{Arrival, Collective, FormedByHost, Kind, Terms};
+use super::collective::{Arrival, Collective, FormedByHost, Kind, Sent, Terms};
 use super::limits::{FENCES_MAX, GROUP_BYTES_MAX, GROUP_MEMBERS_MAX};
 use super::peer::PeerId;
 use super::{Continuation, Engine};
 use crate::GroupOperation;
 use crate::upcall::Upcall;
 
+/// Whether an info has endpoint data of a member, which its library adds by itself.
+fn is_endpoints(info: &Info) -> bool {
+    info.key.is(keys::PROC_INFO_ARRAY)
+}
+
 /// Whether an info has what a member sends to the others.
 fn is_sent(info: &Info) -> bool {
-    info.key.is(keys::GROUP_INFO) || info.key.is(keys::PROC_INFO_ARRAY)
+    info.key.is(keys::GROUP_INFO) || is_endpoints(info)
 }
 
 /// The process that a sent array is of, and the infos after its name.
@@ -40,9 +45,30 @@ fn packed_len(info: &Info) -> Result<usize> {
     Ok(packer.into_bytes().len())
 }
 
-/// The bytes that members send to a group.
-fn sent_len(infos: &[Info]) -> Result<usize> {
-    infos.iter().filter(|info| is_sent(info)).try_fold(0, |sum, info| Ok(sum + packed_len(info)?))
+impl Sent {
+    /// The bytes that these infos send to a group.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub fn of(infos: &[Info]) -> Result<Sent> {
+        let mut sent = Sent::default();
+        for info in infos.iter().filter(|info| is_sent(info)) {
+            *sent.part_of(info) += packed_len(info)?;
+        }
+        Ok(sent)
+    }
+
+    fn part_of(&mut self, info: &Info) -> &mut usize {
+        if is_endpoints(info) { &mut self.endpoints } else { &mut self.infos }
+    }
+
+    /// Adds an info. Returns whether it is not too much.
+    fn add(&mut self, info: &Info) -> bool {
+        let part = self.part_of(info);
+        let sum = packed_len(info).map(|len| *part + len).ok().filter(|sum| *sum <= GROUP_BYTES_MAX);
+        *part = sum.unwrap_or(*part);
+        sum.is_some()
+    }
 }
 
 /// Says in what a member sends to the others whose it is. A process must not send in the name of another one.
@@ -69,7 +95,7 @@ impl Engine {
     ///
     /// # Errors
     /// `BAD_PARAM` for no leader, no added member, or another's data; `ERR_TYPE_MISMATCH`; `ERR_OUT_OF_RESOURCE` for too much.
-    pub(super) fn read_construct(&self, proc: &Proc, procs: &[Proc], infos: &mut [Info]) -> Result<()> {
+    pub(super) fn read_construct(&self, proc: &Proc, procs: &[Proc], infos: &mut Vec<Info>) -> Result<()> {
         self.check_number(procs)?;
         for info in infos.iter_mut() {
             if is_sent(info) {
@@ -85,7 +111,12 @@ impl Engine {
                 info.value = Value::procs(self.each_one(added));
             }
         }
-        if sent_len(infos)? > GROUP_BYTES_MAX { Err(Status::ERR_OUT_OF_RESOURCE) } else { Ok(()) }
+        let sent = Sent::of(infos)?;
+        if sent.endpoints > GROUP_BYTES_MAX {
+            // Nobody asked for it, and Gets bring the values.
+            infos.retain(|info| !is_endpoints(info));
+        }
+        if sent.infos > GROUP_BYTES_MAX { Err(Status::ERR_OUT_OF_RESOURCE) } else { Ok(()) }
     }
 
     /// Whether these are no more processes than a group may have.
@@ -105,7 +136,12 @@ impl Engine {
         let Some(construct) = self.collectives.get_mut(&id).filter(of_group) else { return id };
         for info in infos {
             if is_sent(&info) {
-                construct.infos.push(info);
+                if construct.sent.add(&info) {
+                    construct.infos.push(info);
+                } else if !is_endpoints(&info) {
+                    // It fails for all of them, since each is to get all of it.
+                    construct.status = Status::ERR_OUT_OF_RESOURCE;
+                }
             } else if info.key.is(keys::GROUP_ADD_MEMBERS) {
                 match construct.infos.iter_mut().find(|known| known.key.is(keys::GROUP_ADD_MEMBERS)) {
                     Some(known) if known.value == info.value => {}
@@ -120,9 +156,7 @@ impl Engine {
         }
         let members =
             Info::find(&construct.infos, keys::GROUP_ADD_MEMBERS).map_or(0, |added| added.iter_procs().count());
-        let is_too_much = sent_len(&construct.infos).map_or(true, |len| len > GROUP_BYTES_MAX);
-        if is_too_much || members > GROUP_MEMBERS_MAX {
-            // It fails for all of them, since each is to get all of it.
+        if members > GROUP_MEMBERS_MAX {
             construct.status = Status::ERR_OUT_OF_RESOURCE;
         }
         id
@@ -147,7 +181,10 @@ impl Engine {
         if self.collectives.len() >= FENCES_MAX && self.fences_of(peer) >= FENCES_MAX {
             return self.refuse_more(peer, tag, "collectives that are not over");
         }
-        let mut told = infos.clone();
+        let mut told = match Info::copies(&infos) {
+            Ok(told) => told,
+            Err(status) => return self.reply_status(peer, tag, status),
+        };
         if !is_leader {
             told.push(Info::new(keys::PROCID, Value::Proc(proc.clone())));
         }

@@ -23,7 +23,7 @@ fn main() -> ExitCode {
             Err((violation, script)) => {
                 println!("seed {seed} fails, after {done} steps of other seeds: {violation}");
                 println!("its short script:");
-                script.iter().for_each(|action| println!("  {action}"));
+                script.iter().for_each(|action| println!("  {action:?}"));
                 println!("again: pmix-simulate 1 {seed}");
                 return ExitCode::FAILURE;
             }

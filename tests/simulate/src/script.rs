@@ -1,7 +1,5 @@
 //! What a run does: a list of actions, drawn from a seed. Removing actions from it leaves a script.
 
-use std::fmt;
-
 use crate::random::Random;
 
 /// Something that happens to a job. Numbers of ranks count the ranks that there are at that moment, round and round.
@@ -32,12 +30,6 @@ pub enum Action {
     Kill { rank: u8 },
     /// Time passes.
     Wait { milliseconds: u16 },
-}
-
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
-    }
 }
 
 /// The script of a seed.

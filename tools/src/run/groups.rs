@@ -4,7 +4,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, CString};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pmix_dstore::model::{Info, Proc, Result, Status, Value, keys};
@@ -14,10 +13,11 @@ use pmix_server::Completion;
 type Infos = Completion<(Status, Vec<Info>)>;
 
 /// The groups that are being formed.
+#[derive(Default)]
 pub(super) struct Groups {
     forming: BTreeMap<CString, Forming>,
-    /// The next group's context id.
-    contexts: AtomicU64,
+    /// The context id of the last group that has one.
+    context: u64,
 }
 
 /// One of them.
@@ -54,14 +54,10 @@ impl Forming {
 }
 
 impl Groups {
-    pub fn new() -> Groups {
-        Groups { forming: BTreeMap::new(), contexts: AtomicU64::new(1) }
-    }
-
     /// A context id that no other group has.
-    pub fn next_context(&self) -> Info {
-        let context = self.contexts.fetch_add(1, Ordering::Relaxed);
-        Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context))
+    pub fn next_context(&mut self) -> Info {
+        self.context += 1;
+        Info::new(keys::GROUP_CONTEXT_ID, Value::Size(self.context))
     }
 
     /// The server asks to form a group, or tells of a process that is to be in it. Returns the status for the server.
@@ -76,9 +72,8 @@ impl Groups {
             done.complete((Status::SUCCESS, vec![self.next_context()]));
             return Status::SUCCESS;
         }
-        match self.add(group, procs, leaders, infos, now) {
-            Ok(()) => {}
-            Err(status) => return status,
+        if let Err(status) = self.add(group, procs, leaders, infos, now) {
+            return status;
         }
         let Some(forming) = self.forming.get_mut(group) else { return Status::ERR_NOT_FOUND };
         forming.waiting.push(done);
@@ -128,7 +123,7 @@ impl Groups {
     }
 
     /// All processes of a group have called.
-    fn answer(&self, formed: Forming) {
+    fn answer(&mut self, formed: Forming) {
         let members: BTreeSet<Proc> = formed.leaders.union(&formed.added).cloned().collect();
         let mut answer = vec![Info::new(keys::GROUP_MEMBERSHIP, Value::procs(members))];
         answer.extend(formed.wants_context.then(|| self.next_context()));

@@ -21,7 +21,7 @@ fn call(groups: &mut Groups, rank: u32, leaders: Option<(u64, u32)>, seconds: i3
 
 #[test]
 fn a_group_is_formed_when_its_leaders_and_added_members_have_called() {
-    let mut groups = Groups::new();
+    let mut groups = Groups::default();
     // A member that no leader has added yet does not form it.
     for (rank, leaders) in [(5, None), (0, Some((2, 4))), (4, None)] {
         assert_eq!(call(&mut groups, rank, leaders, 0), Status::SUCCESS);
@@ -36,7 +36,7 @@ fn a_group_is_formed_when_its_leaders_and_added_members_have_called() {
 
 #[test]
 fn a_group_is_given_up_with_a_process_and_with_an_attempt() {
-    let mut groups = Groups::new();
+    let mut groups = Groups::default();
     // A leader, a member that has called, and one that has not.
     for gone in [0, 4, 5] {
         call(&mut groups, 4, None, 0);

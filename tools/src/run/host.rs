@@ -149,9 +149,9 @@ impl RunHost {
         let wake = Arc::new(EventFd::from_flags(flags).map_err(|error| format!("eventfd: {error}"))?);
         let (sender, receiver) = unbounded();
         let published = Arc::default();
-        let groups = Arc::new(Mutex::new(Groups::new()));
-        let (wake_events, groups_events) = (Arc::clone(&wake), Arc::clone(&groups));
-        let events = Events { receiver, wake: wake_events, published: Arc::clone(&published), groups: groups_events };
+        let groups: Arc<Mutex<Groups>> = Arc::default();
+        let (published_there, groups_there) = (Arc::clone(&published), Arc::clone(&groups));
+        let events = Events { receiver, wake: Arc::clone(&wake), published: published_there, groups: groups_there };
         let (server, tools) = (server.clone(), AtomicU64::new(0));
         Ok((RunHost { sender, wake, published, groups, jobs, server, tools }, events))
     }

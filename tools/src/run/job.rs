@@ -56,7 +56,7 @@ pub(super) struct Application {
 /// What a job is to be.
 #[derive(Default)]
 pub(super) struct Plan {
-    /// Its applications, of which there is at least one.
+    /// Its applications, of which there is at least one; none once the job is forgotten.
     pub apps: Vec<Application>,
     /// Where its ranks are to wait for a debugger.
     pub stops: Stops,

@@ -2,6 +2,8 @@
 
 use pmix_dstore::model::{Info, Value, keys};
 
+use crate::value::name_of;
+
 /// Why there is no allocation to change, for the line that names who has asked. `directive` is a `pmix_alloc_directive_t`.
 pub(super) fn allocation(directive: u8, infos: &[Info]) -> String {
     let what = match directive {
@@ -22,18 +24,18 @@ pub(super) fn allocation(directive: u8, infos: &[Info]) -> String {
     )
 }
 
-/// Directives of `PMIx_Job_control` that need what `pmixrun` does not have, and what that is.
-const NOT_HERE: [(&str, &str, &str); 10] = [
-    (keys::JOB_CTRL_CANCEL, "PMIX_JOB_CTRL_CANCEL", NO_QUEUE),
-    (keys::JOB_CTRL_RESTART, "PMIX_JOB_CTRL_RESTART", NO_CHECKPOINTER),
-    (keys::JOB_CTRL_CHECKPOINT, "PMIX_JOB_CTRL_CHECKPOINT", NO_CHECKPOINTER),
-    (keys::JOB_CTRL_CHECKPOINT_EVENT, "PMIX_JOB_CTRL_CHECKPOINT_EVENT", NO_CHECKPOINTER),
-    (keys::JOB_CTRL_CHECKPOINT_SIGNAL, "PMIX_JOB_CTRL_CHECKPOINT_SIGNAL", NO_CHECKPOINTER),
-    (keys::JOB_CTRL_CHECKPOINT_TIMEOUT, "PMIX_JOB_CTRL_CHECKPOINT_TIMEOUT", NO_CHECKPOINTER),
-    (keys::JOB_CTRL_CHECKPOINT_METHOD, "PMIX_JOB_CTRL_CHECKPOINT_METHOD", NO_CHECKPOINTER),
-    (keys::JOB_CTRL_PROVISION, "PMIX_JOB_CTRL_PROVISION", NO_IMAGES),
-    (keys::JOB_CTRL_PROVISION_IMAGE, "PMIX_JOB_CTRL_PROVISION_IMAGE", NO_IMAGES),
-    (keys::JOB_CTRL_PREEMPTIBLE, "PMIX_JOB_CTRL_PREEMPTIBLE", NO_QUEUE),
+/// Directives of `PMIx_Job_control` that need what `pmixrun` does not have, and why it has not.
+const NOT_HERE: [(&str, &str); 10] = [
+    (keys::JOB_CTRL_CANCEL, NO_QUEUE),
+    (keys::JOB_CTRL_RESTART, NO_CHECKPOINTER),
+    (keys::JOB_CTRL_CHECKPOINT, NO_CHECKPOINTER),
+    (keys::JOB_CTRL_CHECKPOINT_EVENT, NO_CHECKPOINTER),
+    (keys::JOB_CTRL_CHECKPOINT_SIGNAL, NO_CHECKPOINTER),
+    (keys::JOB_CTRL_CHECKPOINT_TIMEOUT, NO_CHECKPOINTER),
+    (keys::JOB_CTRL_CHECKPOINT_METHOD, NO_CHECKPOINTER),
+    (keys::JOB_CTRL_PROVISION, NO_IMAGES),
+    (keys::JOB_CTRL_PROVISION_IMAGE, NO_IMAGES),
+    (keys::JOB_CTRL_PREEMPTIBLE, NO_QUEUE),
 ];
 
 const NO_CHECKPOINTER: &str = "pmixrun has no checkpointer; let the program write its own state, or send it a signal \
@@ -44,9 +46,9 @@ const NO_IMAGES: &str = "pmixrun runs on this node as it is; prepare the node be
 
 /// Why a request that was not supported is refused, if it is for one of its directives.
 pub(super) fn control(directives: &[Info]) -> Option<String> {
-    let is_asked = |key: &str| directives.iter().any(|info| info.key.is(key));
-    let (_, name, why) = NOT_HERE.iter().find(|(key, ..)| is_asked(key))?;
-    Some(format!("asks for {name}, and gets PMIX_ERR_NOT_SUPPORTED: {why}"))
+    let asked = |(key, why): &(&str, _)| Some((&directives.iter().find(|info| info.key.is(key))?.key, *why));
+    let (key, why) = NOT_HERE.iter().find_map(asked)?;
+    Some(format!("asks for {}, and gets PMIX_ERR_NOT_SUPPORTED: {why}", name_of(key)))
 }
 
 #[cfg(test)]

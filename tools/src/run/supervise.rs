@@ -563,7 +563,7 @@ impl Supervisor<'_> {
             Event::Refused { by, why, done } => {
                 // Where nobody reads, the lines of a program that asks again and again would fill the memory.
                 if !self.stderr.is_full() {
-                    self.say(&format!("{}:{} {why}", by.nspace, by.rank));
+                    self.say(&format!("{by} {why}"));
                 }
                 done.complete((Status::ERR_NOT_SUPPORTED, Vec::new()));
             }

@@ -244,3 +244,25 @@ fn a_construct_that_asks_for_too_much_or_speaks_for_others_is_refused() {
     assert_eq!(bench.status_formed(0), Some(Status::ERR_EXISTS));
     assert!(bench.engine.groups.is_empty());
 }
+
+/// Libraries add endpoint data without being asked, so it must not fail the construct. Gets bring the values.
+#[test]
+fn endpoint_data_that_is_too_much_is_left_out() {
+    let bytes = |mib: usize| {
+        let data = Info::new("address", Value::ByteObject(vec![0; mib << 20].into()));
+        Info::new(keys::PROC_INFO_ARRAY, Value::infos([data]))
+    };
+    // Of one process, and of both together.
+    for (first, second, kept) in [(9, 1, 1), (9, 9, 0), (5, 5, 1), (1, 1, 2)] {
+        let mut bench = Bench::new(0, 1, 2);
+        let wants = || Info::new(keys::GROUP_ASSIGN_CONTEXT_ID, Value::Bool(true));
+        bench.forms(0, everybody(), vec![wants(), bytes(first)]);
+        bench.forms(1, everybody(), vec![wants(), bytes(second)]);
+        let context = Info::new(keys::GROUP_CONTEXT_ID, Value::Size(1));
+        let Upcall::Group { infos, .. } = bench.answer_last(UpcallResult::Infos(Status::SUCCESS, vec![context])) else {
+            panic!("a group")
+        };
+        let told = infos.iter().filter(|info| info.key.is(keys::PROC_INFO_ARRAY)).count();
+        assert_eq!((told, bench.status_formed(0)), (kept, Some(Status::SUCCESS)), "{first} and {second} MiB");
+    }
+}
