@@ -101,6 +101,17 @@ static pmix_value_t *ask(char *key, const char *job)
     return &results[0].value;
 }
 
+/* The name of the launcher's job. A launcher that has just started answers tools before it has one. */
+static char *await_job(void)
+{
+    const struct timespec pause = { 0, 20 * 1000 * 1000 };
+    const char *job;
+    while ((job = ask(PMIX_QUERY_NAMESPACES, NULL)->data.string) == NULL || *job == '\0') {
+        nanosleep(&pause, NULL);
+    }
+    return copy_text(job);
+}
+
 static void show(const char *job, const char *command)
 {
     char pids[1024] = "";
@@ -168,7 +179,7 @@ int main(int argc, char **argv)
         say("no handler");
         return 1;
     }
-    char *job = copy_text(ask(PMIX_QUERY_NAMESPACES, NULL)->data.string);
+    char *job = await_job();
     say("job: %s, stops: %s", job, ask(PMIX_QUERY_DEBUG_SUPPORT, NULL)->data.string);
     for (; stops > 0; stops--) {
         while (ask(PMIX_QUERY_JOB_STATUS, job)->data.status != PMIX_READY_FOR_DEBUG) {
