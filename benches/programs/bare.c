@@ -1,6 +1,6 @@
 /* What the wire-up of ranks costs a server's thread without a library: the limit for that of ours.
  *
- *   bare COUNT
+ *   bare COUNT [lean]
  *
  * One thread serves COUNT processes over a Unix socket with the system calls and the messages that programs/wire.c causes, without the
  * commit's answer: it accepts, asks for the peer's user, answers a handshake, takes a commit of 1 KiB and the entry into a fence, answers all
@@ -8,14 +8,24 @@
  * process, in milliseconds:
  *
  *   bare served MILLISECONDS
+ *
+ * With "lean" it serves a protocol that no release speaks, with the fewest messages that one connection of each process allows: handshake,
+ * commit and entry into the fence come as one message, nothing is answered, and one futex in a shared page releases all.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -27,7 +37,10 @@ enum { HANDSHAKE, COMMIT, FENCE, END, STAGES };
 static const size_t asked[STAGES] = { 134, 1152, 57, 27 }, answered[STAGES] = { 8, 0, 20, 18 };
 
 static int count, listener;
+static bool is_lean;
 static double spent;
+/* Of the lean protocol: 1 when all have entered. */
+static uint32_t *released;
 
 __attribute__((noreturn)) static void fail(const char *what)
 {
@@ -57,12 +70,17 @@ static void take(int socket, size_t *bytes, int *stage, int *fence, int *entered
     while (*stage < STAGES && *bytes >= asked[*stage]) {
         *bytes -= asked[*stage];
         int done = (*stage)++;
-        if (done == FENCE) {
+        if (done == FENCE && is_lean) {
+            if (++*entered == count) {
+                __atomic_store_n(released, 1, __ATOMIC_RELEASE);
+                syscall(SYS_futex, released, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+            }
+        } else if (done == FENCE) {
             fence[(*entered)++] = socket;
             for (int i = 0; *entered == count && i < count; i++) {
                 answer(fence[i], FENCE);
             }
-        } else if (answered[done] > 0) {
+        } else if (answered[done] > 0 && !is_lean) {
             answer(socket, done);
         }
     }
@@ -113,12 +131,32 @@ static void *serve(void *unused)
     return NULL;
 }
 
+/* Sends the messages of the lean protocol. */
+static void be_lean(int server)
+{
+    static const char bytes[4096];
+    size_t first = asked[HANDSHAKE] + asked[COMMIT] + asked[FENCE];
+    if (send(server, bytes, first, 0) != (ssize_t) first) {
+        fail("talk");
+    }
+    while (__atomic_load_n(released, __ATOMIC_ACQUIRE) == 0) {
+        syscall(SYS_futex, released, FUTEX_WAIT, 0, NULL, NULL, 0);
+    }
+    if (send(server, bytes, asked[END], 0) != (ssize_t) asked[END]) {
+        fail("talk");
+    }
+}
+
 /* One of the processes. */
 static int behave(const struct sockaddr_un *address)
 {
     int server = socket(AF_UNIX, SOCK_STREAM, 0);
     if (server < 0 || connect(server, (const struct sockaddr *) address, sizeof(*address)) != 0) {
         fail("connect");
+    }
+    if (is_lean) {
+        be_lean(server);
+        return 0;
     }
     for (int stage = HANDSHAKE; stage < STAGES; stage++) {
         static char bytes[4096];
@@ -130,16 +168,33 @@ static int behave(const struct sockaddr_un *address)
     return 0;
 }
 
+/* Maps the page that all processes of the lean protocol share; its file is beside the socket. */
+static void share(const struct sockaddr_un *address)
+{
+    char path[sizeof(address->sun_path) + sizeof(".page")];
+    snprintf(path, sizeof(path), "%s.page", address->sun_path);
+    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (file < 0 || ftruncate(file, 4096) != 0
+        || (released = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)) == MAP_FAILED) {
+        fail("page");
+    }
+    close(file);
+}
+
 int main(int argc, char **argv)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
-    if (argc == 3) {
+    is_lean = argc > 2 && strcmp(argv[argc - 1], "lean") == 0;
+    if (argc > 2 && strcmp(argv[1], "process") == 0) {
         strncpy(address.sun_path, argv[2], sizeof(address.sun_path) - 1);
+        if (is_lean) {
+            share(&address);
+        }
         return behave(&address);
     }
     count = argc > 1 ? atoi(argv[1]) : 0;
-    if (count < 1) {
-        fprintf(stderr, "usage: bare COUNT\n");
+    if (count < 1 || argc > 3 || (argc == 3 && !is_lean)) {
+        fprintf(stderr, "usage: bare COUNT [lean]\n");
         return 64;
     }
     /* As programs/host.c has it. */
@@ -148,6 +203,9 @@ int main(int argc, char **argv)
         fail("mkdtemp");
     }
     snprintf(address.sun_path, sizeof(address.sun_path), "%s/socket", directory);
+    if (is_lean) {
+        share(&address);
+    }
     listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     pthread_t thread;
     if (listener < 0 || bind(listener, (struct sockaddr *) &address, sizeof(address)) != 0 || listen(listener, SOMAXCONN) != 0
@@ -157,7 +215,7 @@ int main(int argc, char **argv)
     int result = 0;
     for (int i = 0; i < count; i++) {
         if (vfork() == 0) {
-            execl("/proc/self/exe", argv[0], "process", address.sun_path, NULL);
+            execl("/proc/self/exe", argv[0], "process", address.sun_path, is_lean ? "lean" : NULL, NULL);
             _exit(127);
         }
     }
@@ -173,6 +231,10 @@ int main(int argc, char **argv)
         printf("bare served %.6f\n", spent / count);
     }
     unlink(address.sun_path);
+    if (is_lean) {
+        strcat(address.sun_path, ".page");
+        unlink(address.sun_path);
+    }
     rmdir(directory);
     return result == 0 ? 0 : 71;
 }
