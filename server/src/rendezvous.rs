@@ -29,6 +29,8 @@ pub(crate) struct Rendezvous {
     files: Vec<(PathBuf, String)>,
     /// Directories that this server has created.
     directories: Vec<PathBuf>,
+    /// The address for tools on this node.
+    uri: String,
 }
 
 impl Rendezvous {
@@ -57,7 +59,7 @@ impl Rendezvous {
         let wanted_points = points.into_iter().filter(|(is_wanted, ..)| *is_wanted);
         let paths: Vec<PathBuf> =
             wanted_points.map(|(_, directory, point)| directory.join(point.file_name(hostname))).collect();
-        let mut rendezvous = Rendezvous::default();
+        let mut rendezvous = Rendezvous { uri: uri.clone(), files: Vec::new(), directories: Vec::new() };
         if !wanted.files.is_empty() || !paths.is_empty() {
             let trusted = Trusted::of_node(&log);
             let text = contact_text(config, &uri);
@@ -83,7 +85,7 @@ impl Rendezvous {
             }
         }
         if let Some(target) = &wanted.report {
-            rendezvous.report(target, &uri).map_err(|error| (target.into(), error))?;
+            rendezvous.report(target).map_err(|error| (target.into(), error))?;
         }
         Ok(rendezvous)
     }
@@ -130,7 +132,9 @@ impl Rendezvous {
         Ok(())
     }
 
-    fn report(&mut self, target: &str, uri: &str) -> io::Result<()> {
+    /// Writes the address where the host wants it: to stdout (`-`), stderr (`+`), a descriptor or a file.
+    pub fn report(&mut self, target: &str) -> io::Result<()> {
+        let uri = self.uri.clone();
         match target {
             "-" => writeln!(io::stdout(), "{uri}"),
             "+" => writeln!(io::stderr(), "{uri}"),
@@ -144,7 +148,10 @@ impl Rendezvous {
                     let _ = close(descriptor);
                     written
                 }
-                Err(_) => self.write(&std::path::absolute(target)?, &format!("{uri}\nv{ANNOUNCED_VERSION}\n"), 0o644),
+                Err(_) => {
+                    let text = format!("{uri}\nv{ANNOUNCED_VERSION}\n");
+                    self.write(&std::path::absolute(target)?, &text, 0o644)
+                }
             },
         }
     }

@@ -1,6 +1,7 @@
 //! The start of a server: settings, listener, thread, rendezvous files.
 
 use std::fmt::Display;
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
@@ -188,5 +189,14 @@ impl Server {
             Status::ERR_INIT
         })?;
         Ok(())
+    }
+
+    /// As `PMIX_TCP_REPORT_URI` of [`Server::init`], later: when those who wait for the address may come. The file is removed with the
+    /// server.
+    ///
+    /// # Errors
+    /// The system's, where it cannot be written.
+    pub fn report_uri(&self, target: &str) -> io::Result<()> {
+        self.rendezvous.lock().report(target)
     }
 }

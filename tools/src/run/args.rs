@@ -95,7 +95,7 @@ pub struct Options {
     /// Write the report to a file
     #[arg(long, value_name = "FILE")]
     report_to: Option<PathBuf>,
-    /// Write the server's address, for tools, to a file, - (standard output) or + (standard error)
+    /// Write the server's address, for tools, to a file, - (standard output) or + (standard error), when the job has started
     #[arg(long, value_name = "TO", value_parser = place, allow_hyphen_values = true)]
     report_uri: Option<String>,
     /// Let tools on other hosts connect, by munge, where the administrator permits it

@@ -89,7 +89,6 @@ fn set_up_and_run(args: &Args) -> Result<i32, String> {
         Info::new(keys::SERVER_SESSION_SUPPORT, Value::Bool(true)),
         Info::new(keys::SERVER_TOOL_SUPPORT, Value::Bool(true)),
     ];
-    server_infos.extend(args.report_uri.as_ref().map(|to| Info::new(keys::TCP_REPORT_URI, Value::string(to))));
     if args.remote {
         // Who asks for it must not wait for tools that cannot come.
         server_infos

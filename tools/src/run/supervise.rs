@@ -260,6 +260,8 @@ pub(super) fn supervise(
         pmi_ranks: 0,
     };
     let started_job = supervisor.add_job(name, plan).and_then(|job| supervisor.start(job));
+    // Only now: whoever waits for the address wants the job, too.
+    let started_job = started_job.and_then(|()| supervisor.report_uri());
     if let Err(message) = started_job {
         supervisor.watchdog.signal_all(Signal::SIGKILL);
         supervisor.run();
@@ -281,6 +283,14 @@ impl Supervisor<'_> {
             libraries: self.libraries,
             pmi_ranks: self.pmi_ranks,
         }
+    }
+
+    /// Writes the server's address where the command line wants it.
+    fn report_uri(&self) -> Result<(), String> {
+        let Some(target) = &self.args.report_uri else { return Ok(()) };
+        self.server
+            .report_uri(target)
+            .map_err(|error| format!("cannot write the address of the server to {target}: {error}"))
     }
 
     fn exit_status(&self) -> i32 {
