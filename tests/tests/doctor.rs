@@ -74,7 +74,7 @@ fn a_rank_that_is_stuck_before_a_fence_is_named() {
     let ended = said(Library::ours(), &fences(""), &until("fence of .* since [1-9]"));
     assert_says(&ended, 1, Some("collective-waits"), ": entered 1; missing 0 (process ");
     let line = ended.stdout.lines().find(|line| line.contains("missing 0")).unwrap_or_default();
-    assert!(line.starts_with("* fence of pmixrun-") && line.ends_with(')') && !line.contains("connected"), "{ended}");
+    assert!(line.starts_with("* fence of run-") && line.ends_with(')') && !line.contains("connected"), "{ended}");
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_key_that_is_never_put_is_named_while_it_is_waited_for_and_after() {
     let then = "pmixctl doctor --pid $P; kill $WAITER; pmixctl get --pid $P $J 0 other.key --wait 1 2>&1;";
     let ended = said(Library::ours(), SHELLS, &format!("{wait} {look} {then}"));
     assert_says(&ended, 1, Some("key-not-put"), ":0 has not put the key other.key, for which a Get waited in vain");
-    assert_says(&ended, 1, None, "for key no.such.key of pmixrun-");
+    assert_says(&ended, 1, None, "for key no.such.key of run-");
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn a_server_that_is_not_there_is_named() {
 fn several_servers_are_named_to_choose_from() {
     let pmixctl = pmixrun().with_file_name("pmixctl");
     let second = format!(
-        "$RUN -n 1 sh -c '. $WAIT' & Q=$!; until test $({} servers | grep -c pmixrun-) = 2; do sleep 0.05; done; \
+        "$RUN -n 1 sh -c '. $WAIT' & Q=$!; until test $({} servers | grep -c run-) = 2; do sleep 0.05; done; \
          {} doctor; echo \"doctor: $?\";",
         pmixctl.display(),
         pmixctl.display()

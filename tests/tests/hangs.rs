@@ -23,8 +23,8 @@ fn named(line: &str) -> String {
     let words = line.split(' ').map(|word| {
         let (core, rest) = word.split_at(word.trim_end_matches([',', ')', ':']).len());
         match core {
-            job if job.starts_with("pmixrun-") && job.ends_with(".job") => format!("JOB{rest}"),
-            job if job.starts_with("pmixrun-") => format!("JOB:{}{rest}", job.rsplit(':').next().unwrap_or_default()),
+            job if job.starts_with("run-") && job.ends_with(".job") => format!("JOB{rest}"),
+            job if job.starts_with("run-") => format!("JOB:{}{rest}", job.rsplit(':').next().unwrap_or_default()),
             number if number.len() > 1 && number.bytes().all(|byte| byte.is_ascii_digit()) => format!("N{rest}"),
             time if time.contains('.') && time.parse::<f64>().is_ok() => format!("T{rest}"),
             _ => word.to_owned(),

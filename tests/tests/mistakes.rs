@@ -55,7 +55,7 @@ fn normal(text: &str, directory: &Path, temporary: &Path) -> String {
     let text = text.replace(&temporary.display().to_string(), "TMPDIR");
     let text = text.replace(&directory.display().to_string(), "D").replace(&host, "HOST");
     let mut text = text.replace(&repository().display().to_string(), "SOURCE");
-    for before in ["pid ", "process ", "pmixrun-HOST-", "server ", "tool ", "client "] {
+    for before in ["pid ", "process ", "run-HOST-", "server ", "tool ", "client "] {
         text = without(&text, before, |byte| byte.is_ascii_digit());
     }
     text = without(&text, "are needed, ", |byte| byte.is_ascii_digit());

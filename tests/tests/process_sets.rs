@@ -23,6 +23,6 @@ fn applications_are_in_the_process_sets_of_the_command_line() {
         else {
             panic!("{library:?}: {ended}")
         };
-        assert!(first == second && first.starts_with("pmixrun-"), "{library:?}: {ended}");
+        assert!(first == second && first.starts_with("run-"), "{library:?}: {ended}");
     }
 }

@@ -46,9 +46,9 @@ fn a_rank_that_hangs_tells_its_steps_by_its_file() {
                 pmixctl inspect --json $(outer)/steps-1 | grep -c '\"serial\"'; ls $(outer);";
     let ended = beside(RECORD, "", look);
     assert_eq!(ended.count("mode 400 size 8192"), 2, "{ended}");
-    assert_contains(&ended, &["steps of rank 1 of pmixrun-", "  PMIx_Init  ", "  PMIx_Commit of 1 value  ", "job: 0"]);
+    assert_contains(&ended, &["steps of rank 1 of run-", "  PMIx_Init  ", "  PMIx_Commit of 1 value  ", "job: 0"]);
     let open =
-        ended.stdout.lines().filter(|line| line.contains("PMIx_Fence of job pmixrun-") && line.contains("  waits  "));
+        ended.stdout.lines().filter(|line| line.contains("PMIx_Fence of job run-") && line.contains("  waits  "));
     assert_eq!(open.count(), 1, "{ended}");
     // Init, commit and fence with their ends, and the fence that waits.
     assert!(ended.stdout.lines().any(|line| line == "7"), "{ended}");
@@ -75,15 +75,15 @@ fn doctor_tells_the_last_steps_of_a_killed_rank_and_of_a_directory_that_was_left
                 pmixctl doctor --directory $TMPDIR/../own/left/s;";
     let ended = beside_job(Library::ours(), &Traces::begin(), &job, &format!("{}{kill}", functions()));
     let pid = ended.stdout.lines().find_map(|line| line.strip_prefix("killed: ")).expect("its process").to_owned();
-    let of_rank_1 = format!("(process {pid}): in PMIx_Fence of job pmixrun-");
+    let of_rank_1 = format!("(process {pid}): in PMIx_Fence of job run-");
     let told: Vec<_> = ended.stdout.lines().filter(|line| line.contains(&of_rank_1)).collect();
     assert_eq!(told.len(), 3, "{ended}");
     let is_whole =
-        |line: &&str| line.starts_with("  rank 1 of pmixrun-") && line.contains("; before: PMIx_Fence of job ");
+        |line: &&str| line.starts_with("  rank 1 of run-") && line.contains("; before: PMIx_Fence of job ");
     assert!(told.iter().all(is_whole), "{ended}");
-    assert_contains(&ended, &["last steps:\n", "\"in PMIx_Fence of job pmixrun-"]);
+    assert_contains(&ended, &["last steps:\n", "\"in PMIx_Fence of job run-"]);
     let (_, left) = ended.stdout.split_once("left:\n").expect("the directory");
-    assert_eq!(left.matches("  rank 0 of pmixrun-").count(), 2, "{ended}");
+    assert_eq!(left.matches("  rank 0 of run-").count(), 2, "{ended}");
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn a_signal_shows_the_steps_of_a_rank_that_hangs() {
     };
     assert!(pid_lines("]: signal 12, the last steps:") >= 2, "{ended}");
     assert!(
-        pid_lines("]: PMIx_Commit of 1 value, ") >= 2 && pid_lines("]: in PMIx_Fence of job pmixrun-") >= 1,
+        pid_lines("]: PMIx_Commit of 1 value, ") >= 2 && pid_lines("]: in PMIx_Fence of job run-") >= 1,
         "{ended}"
     );
     assert_eq!(ended.count("SIGUSR2 leads to the library"), 2, "{ended}");
@@ -150,7 +150,7 @@ fn a_fault_signal_from_outside_shows_the_steps_and_ends_the_rank() {
         );
         let kill = format!("{}until_step 1 waits; kill -{signal} $(pid 1);", functions());
         let ended = beside_job(Library::ours(), &Traces::begin(), &job, &kill);
-        assert_contains(&ended, &[&format!("]: signal {signal}, the last steps:"), "]: in PMIx_Fence of job pmixrun-"]);
+        assert_contains(&ended, &[&format!("]: signal {signal}, the last steps:"), "]: in PMIx_Fence of job run-"]);
         assert_contains(&ended, &[&format!("ended: {}\n", 128 + signal)]);
     }
 }

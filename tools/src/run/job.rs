@@ -33,8 +33,9 @@ impl Session {
     pub fn new(universe: u32, bind_to: BindTo) -> Result<Session, String> {
         let full_name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
         let hostname = full_name.split('.').next().filter(|name| !name.is_empty()).unwrap_or("localhost").to_owned();
-        // Without a dot in the server's: stock tools take an address's text up to its first dot for the namespace.
-        let server = super::nspace(format!("pmixrun-{hostname}-{}", std::process::id()))?;
+        // Without a dot in the server's: stock tools take an address's text up to its first dot for the namespace. And without `pmix`
+        // before it: programs build keys from their namespace, and keys with that prefix are reserved.
+        let server = super::nspace(format!("run-{hostname}-{}", std::process::id()))?;
         Ok(Session { server: Proc::new(server, Rank(0)), hostname, full_name, universe, bind_to })
     }
 
