@@ -2082,6 +2082,10 @@ static int serve(void)
         be_mpirun();
     }
     pthread_t reader;
+    /* Ranks find both servers, with the files by which tools reach them. */
+    if (peer_fd >= 0) {
+        meet_process(peer_fd);
+    }
     if (peer_fd >= 0 && pthread_create(&reader, NULL, read_messages, NULL) != 0) {
         note("no thread");
         return 71;
