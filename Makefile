@@ -12,6 +12,10 @@
 #   make test-in-root ROOT=DIR    the tests under Slurm, or TESTS="slurm slurm_fence", inside the root of another Debian release
 #   make dist                 the source archive of the last commit in target/dist, with the sources of all crates: builds without network.
 #                             make test-dist makes it twice and builds from it
+#   make test-reproducible    builds that archive twice, in other directories and surroundings: each installed file is the same. 10 minutes
+#   make sbom                 what the library and each program are made of, as lists in CycloneDX's form in target/dist
+#   make release KEY=NAME     archive and lists of the last commit, which has a signed tag, with a signature; test-release does it with a key of
+#                             its own. packaging/release --verify DIR is for those who get the files
 #   make deb                  the Debian package libpmix2-dstore in target/deb
 #   make test-packages ROOT=DIR   the package installed in a clean Debian 12, or RELEASE=trixie 13, whose root DIR is or becomes: MPI jobs on
 #                             this library and on the stock one, the switch, upgrades, removal. As root; docs/install.md has the output
@@ -32,7 +36,7 @@
 #   make modex                records what Open MPI publishes and reads, here and in the roots ROOTS, into tests/modex
 #   make generate             the Rust files and the page that are written from the tables of ffi/abi
 #   make check                formatting, lints, dependencies (deny.toml), documentation, whether the documents agree with the tree, and the house:
-#                             imports downward, no circles of modules, no names that were given up, no long functions (tests/house)
+#                             imports downward, no circles of modules, no names that were given up, no long functions, an owner of each unsafe file (tests/house)
 #   make fuzz                 each fuzz target for FUZZ_SECONDS (60); needs a nightly compiler and cargo-fuzz
 #   make soak PART=simulation   whole jobs in one process from seeds, SOAK_STEPS (1,000,000) of them from SOAK_SEED (the date); a seed that
 #                             fails is printed with a short script. Without PART, all parts
@@ -58,6 +62,12 @@ DESTDIR ?=
 target := $(or $(CARGO_TARGET_DIR),target)
 release := $(target)/release
 export PMIX_BUILT = $(release)
+
+# The source archive, which has a file COMMIT, gives the same library and programs in whatever directory it is built (make test-reproducible):
+# the directory's name is not in them. In a clone it is, for debuggers.
+ifneq ($(wildcard COMMIT),)
+export RUSTFLAGS := $(RUSTFLAGS) --remap-path-prefix=$(CURDIR)=/usr/src/pmix-dstore
+endif
 
 # The library as that alone: what is a Rust library as well, for the tests, is not optimised as a whole.
 .PHONY: build
@@ -176,6 +186,7 @@ check: deps-check
 	tests/house/modules.py
 	tests/house/names.py
 	tests/house/functions.py
+	tests/house/unsafe.py
 	benches/results.py --check
 	tests/proof/keys.sh --check
 	$(CARGO) fmt --manifest-path tests/fuzz/Cargo.toml --check
@@ -227,6 +238,18 @@ dist:
 	packaging/dist $(target)/dist
 test-dist:
 	tests/packages/dist.sh $(target)/dist
+
+.PHONY: sbom release test-release
+sbom:
+	packaging/sbom $(target)/dist
+release:
+	packaging/release $(target)/dist $(KEY)
+test-release:
+	tests/packages/release.sh $(target)/dist
+
+.PHONY: test-reproducible
+test-reproducible:
+	tests/packages/reproducible.sh $(target)/dist
 
 .PHONY: deb
 deb: build
