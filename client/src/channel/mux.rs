@@ -9,7 +9,7 @@
 //!
 //! Where the program progresses the library itself (`PMIX_EXTERNAL_PROGRESS`), there is no callback thread: [`Mux::progress`] runs callbacks.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -76,8 +76,16 @@ struct Reader {
 enum Waiting {
     /// A thread waits for it.
     Caller,
-    /// A callback takes it.
-    Callback(ReplyFn),
+    /// A callback takes it, or that there is no reply by this time.
+    Callback(ReplyFn, Option<Instant>),
+}
+
+/// What the callback thread does next.
+enum Next {
+    Run(Due),
+    /// Look again at the time until which it may sleep.
+    Look,
+    End,
 }
 
 /// One item of work for the callback thread.
@@ -95,6 +103,8 @@ struct State {
     reader: Option<Reader>,
     tag_last: u32,
     waiting: HashMap<u32, Waiting>,
+    /// When callbacks get `ERR_TIMEOUT`, with the tags of their requests.
+    limits: BTreeSet<(Instant, u32)>,
     /// Replies for waiting threads.
     arrived: HashMap<u32, Result<Vec<u8>>>,
     /// The server's refusal of the first commit.
@@ -182,6 +192,11 @@ impl Mux {
     /// Sends a request whose reply goes to a callback. If the connection is not [ready](Mux::ready), this call runs the
     /// callback itself.
     pub fn request(self: &Arc<Mux>, payload: impl Into<GatherBuf>, reply: ReplyFn) {
+        self.request_until(payload, None, reply);
+    }
+
+    /// As [`Mux::request`]; the callback gets `ERR_TIMEOUT` if the reply has not arrived by `deadline`.
+    pub fn request_until(self: &Arc<Mux>, payload: impl Into<GatherBuf>, deadline: Option<Instant>, reply: ReplyFn) {
         let payload = payload.into();
         if self.same_process().is_err() {
             // A forked child has no callback thread and cannot start one.
@@ -201,8 +216,13 @@ impl Mux {
             return self.rouse(&state);
         }
         let tag = state.next_tag();
-        state.waiting.insert(tag, Waiting::Callback(reply));
+        state.waiting.insert(tag, Waiting::Callback(reply, deadline));
         self.enqueue(&mut state, tag, payload);
+        if let Some(deadline) = deadline {
+            state.limits.insert((deadline, tag));
+            // The callback thread may sleep for longer.
+            self.rouse(&state);
+        }
     }
 
     /// Sends a message without a reply.
@@ -288,6 +308,7 @@ impl Mux {
             // A thread that wanted the token meanwhile sleeps.
             self.changed.notify_all();
         }
+        state.expire(Instant::now());
         let count = state.due.len();
         drop(state);
         for _ in 0..count {
@@ -298,6 +319,12 @@ impl Mux {
         if !is_nested {
             *self.progressing.lock() = None;
         }
+    }
+
+    /// Whether this is the callback thread. Where the program progresses the library itself there is none: a call that waits runs callbacks.
+    pub fn is_callback_thread(&self) -> bool {
+        let is_own = |thread: &JoinHandle<()>| thread.thread().id() == thread::current().id();
+        self.thread.lock().as_ref().is_some_and(is_own)
     }
 
     /// Starts the callback thread, unless it runs already.
@@ -488,12 +515,20 @@ impl Mux {
     /// The callback thread.
     fn run_callbacks(&self) {
         loop {
-            let due = self.wait(None, |state| match state.thread_wanted {
-                false => Some(None),
-                true => state.next_due().map(Some),
+            let limit = self.state.lock().first_limit();
+            let next = self.wait(limit, |state| match state.thread_wanted {
+                false => Some(Next::End),
+                true => match state.next_due() {
+                    Some(due) => Some(Next::Run(due)),
+                    None => (state.first_limit() != limit).then_some(Next::Look),
+                },
             });
-            let Some(due) = due.flatten() else { return };
-            self.run(due);
+            match next {
+                Some(Next::End) => return,
+                Some(Next::Run(due)) => self.run(due),
+                Some(Next::Look) => {}
+                None => self.state.lock().expire(Instant::now()),
+            }
         }
     }
 }
@@ -514,6 +549,21 @@ impl State {
             _ => {}
         }
         Some(due)
+    }
+
+    /// When the next callback gets `ERR_TIMEOUT`.
+    fn first_limit(&self) -> Option<Instant> {
+        self.limits.first().map(|(limit, _)| *limit)
+    }
+
+    /// Ends the requests of callbacks whose time is over.
+    fn expire(&mut self, now: Instant) {
+        while let Some((_, tag)) = self.limits.first().copied().filter(|(limit, _)| *limit <= now) {
+            match self.waiting.remove(&tag) {
+                Some(waiting) => self.complete_request(tag, waiting, Err(Status::ERR_TIMEOUT)),
+                None => drop(self.limits.pop_first()),
+            }
+        }
     }
 
     fn next_tag(&mut self) -> u32 {
@@ -581,7 +631,12 @@ impl State {
     fn complete_request(&mut self, tag: u32, waiting: Waiting, result: Result<Vec<u8>>) {
         match waiting {
             Waiting::Caller => drop(self.arrived.insert(tag, result)),
-            Waiting::Callback(reply) => self.due.push_back(Due::Reply(reply, result)),
+            Waiting::Callback(reply, deadline) => {
+                if let Some(deadline) = deadline {
+                    self.limits.remove(&(deadline, tag));
+                }
+                self.due.push_back(Due::Reply(reply, result));
+            }
         }
     }
 
