@@ -106,7 +106,7 @@ impl<T: Send + 'static> Operation<T> {
             Plan::Ready(result) => result,
             Plan::Ask { payload, timeout, finish } => finish(self.link.request_wait(payload.into(), deadline(timeout))),
         };
-        if result.is_ok() {
+        if result.is_ok() && !self.further.is_empty() {
             let answers = ask_all(self.further);
             let until = Instant::now() + FURTHER_TIME;
             // A callback cannot wait: its thread may be the one that receives the answer.

@@ -12,7 +12,7 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
@@ -133,6 +133,8 @@ pub struct Mux {
     /// The process that made the connection. A forked child has another id, and must not touch socket or locks.
     pid: u32,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// The callback thread, once it runs.
+    callback_thread: OnceLock<ThreadId>,
     /// Callbacks run in [`Mux::progress`] alone.
     is_external: bool,
     /// The thread that is in it.
@@ -160,6 +162,7 @@ impl Mux {
             index,
             pid: std::process::id(),
             thread: Mutex::new(None),
+            callback_thread: OnceLock::new(),
             is_external: progresses_itself(),
             progressing: Mutex::new(None),
         }))
@@ -217,9 +220,9 @@ impl Mux {
         }
         let tag = state.next_tag();
         state.waiting.insert(tag, Waiting::Callback(reply, deadline));
+        state.limits.extend(deadline.map(|deadline| (deadline, tag)));
         self.enqueue(&mut state, tag, payload);
-        if let Some(deadline) = deadline {
-            state.limits.insert((deadline, tag));
+        if deadline.is_some() {
             // The callback thread may sleep for longer.
             self.rouse(&state);
         }
@@ -323,8 +326,7 @@ impl Mux {
 
     /// Whether this is the callback thread. Where the program progresses the library itself there is none: a call that waits runs callbacks.
     pub fn is_callback_thread(&self) -> bool {
-        let is_own = |thread: &JoinHandle<()>| thread.thread().id() == thread::current().id();
-        self.thread.lock().as_ref().is_some_and(is_own)
+        self.callback_thread.get() == Some(&thread::current().id())
     }
 
     /// Starts the callback thread, unless it runs already.
@@ -514,6 +516,8 @@ impl Mux {
 
     /// The callback thread.
     fn run_callbacks(&self) {
+        // Nobody else sets it.
+        let _ = self.callback_thread.set(thread::current().id());
         loop {
             let limit = self.state.lock().first_limit();
             let next = self.wait(limit, |state| match state.thread_wanted {

@@ -104,7 +104,7 @@ fn a_request_that_is_taken_back_has_never_been() {
 
 #[test]
 fn a_collective_that_is_taken_back_waits_for_its_process_again() {
-    let mut bench = Bench::new(0, 2, 2);
+    let mut bench = Bench::new(0, 2, 3);
     let upcalls = bench.engine.upcalls.len();
     let me = bench.engine.peers[&PeerId::OWN].proc.clone();
     let fence = |others: &[Proc]| {
@@ -112,7 +112,7 @@ fn a_collective_that_is_taken_back_waits_for_its_process_again() {
         Request::Fence { procs, infos: Vec::new() }.encode(PLAIN, Version::OURS).unwrap()
     };
     // Of this process alone, which is at the host at once; and of others, with and without them.
-    for (others, entered) in [(vec![], 0), (vec![proc(0), proc(1)], 0), (vec![proc(0), proc(1)], 1)] {
+    for (others, entered) in [(vec![], 0), (vec![proc(0), proc(1), proc(2)], 0), (vec![proc(0), proc(1), proc(2)], 1)] {
         for rank in 0..entered {
             bench.engine.message(peer(rank), 70, fence(&others), bench.now);
         }
