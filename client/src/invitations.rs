@@ -15,6 +15,7 @@ use crossbeam::channel::{Receiver, RecvTimeoutError, bounded};
 use nix::sys::signal::SigSet;
 use parking_lot::Mutex;
 use pmix_dstore::fallible_alloc;
+use pmix_dstore::log::{self, Level, Target, Writer};
 use pmix_dstore::model::{DataType, Info, InfoFlags, Proc, Result, Scope, Status, Value, keys};
 
 use crate::client::groups::membership;
@@ -49,19 +50,25 @@ impl Client {
         let _call = Call::begin();
         self.inner.link.ready()?;
         let (then, concluded) = with_end_notice(after_call(&self.inner.link, then));
-        let invitation = self.invite(group, procs, infos, then)?;
-        let watched = self.expire_after(timeout_of(infos), concluded, &invitation);
+        let limit = Limit::of(infos);
+        let invitation = self.invite(group, procs, infos, limit, then)?;
+        let watched = self.expire_after(limit.left(), concluded, &invitation);
         watched.or_else(|status| if invitation.abandon() { Err(status) } else { Ok(()) })
     }
 
     /// As [`Client::group_invite`], and waits for the answers.
     ///
     /// # Errors
-    /// As [`Client::group_invite`].
+    /// As [`Client::group_invite`]; `ERR_WOULD_BLOCK` inside a callback, before anybody is invited: the answers are events, and the thread
+    /// that would take them is this one.
     pub fn group_invite_wait(&self, group: CString, procs: Vec<Proc>, infos: &[Info]) -> Result<InfoReply> {
+        if self.inner.link.is_callback_thread() {
+            return Err(Status::ERR_WOULD_BLOCK);
+        }
         let (then, receiver) = result_channel();
-        let invitation = Arc::downgrade(&self.invite(group, procs, infos, then)?);
-        wait_for(&*self.inner.link, &receiver, timeout_of(infos), &invitation)
+        let limit = Limit::of(infos);
+        let invitation = Arc::downgrade(&self.invite(group, procs, infos, limit, then)?);
+        wait_for(&*self.inner.link, &receiver, limit, &invitation)
     }
 
     /// Accepts or declines an invitation. A process that accepts a leader's invitation gets its result when the leader
@@ -82,18 +89,19 @@ impl Client {
     ) -> Result<()> {
         let _call = Call::begin();
         let Some(leader) = leader.clone().filter(|_| accepts) else {
-            let answer = self.answer_invitation(&group, leader, accepts);
+            let answer = self.answer_invitation(&group, leader, accepts, timeout_of(infos));
             return answer.start(Box::new(|sent| then(sent.map(|()| no_infos()))));
         };
         self.inner.link.ready()?;
         let (then, concluded) = with_end_notice(after_call(&self.inner.link, then));
-        let joining = self.join(group, leader, then)?;
-        let watched = self.expire_after(timeout_of(infos), concluded, &joining);
+        let limit = Limit::of(infos);
+        let joining = self.join(group, leader, limit, then)?;
+        let watched = self.expire_after(limit.left(), concluded, &joining);
         watched.or_else(|status| if joining.pending.end().is_some() { Err(status) } else { Ok(()) })
     }
 
-    /// As [`Client::group_join`], but blocking. Inside an event handler it returns when the leader has been notified:
-    /// the leader's reply is the next event, which cannot be delivered before the handler returns.
+    /// As [`Client::group_join`], but blocking. Inside a callback it returns when the leader has been notified: the
+    /// leader's reply is an event, which cannot be delivered before the callback returns.
     ///
     /// # Errors
     /// As [`Client::group_join`].
@@ -105,17 +113,24 @@ impl Client {
         infos: &[Info],
     ) -> Result<InfoReply> {
         let Some(leader) = leader.clone().filter(|_| accepts) else {
-            return self.answer_invitation(&group, leader, accepts).wait().map(|()| no_infos());
+            return self.answer_invitation(&group, leader, accepts, timeout_of(infos)).wait().map(|()| no_infos());
         };
-        if events::is_in_handler() {
-            return self.join(group, leader, Box::new(drop)).map(|_| no_infos());
+        let limit = Limit::of(infos);
+        if events::is_in_handler() || self.inner.link.is_callback_thread() {
+            return self.join(group, leader, limit, Box::new(drop)).map(|_| no_infos());
         }
         let (then, receiver) = result_channel();
-        let joining = Arc::downgrade(&self.join(group, leader, then)?);
-        wait_for(&*self.inner.link, &receiver, timeout_of(infos), &joining)
+        let joining = Arc::downgrade(&self.join(group, leader, limit, then)?);
+        wait_for(&*self.inner.link, &receiver, limit, &joining)
     }
 
-    fn answer_invitation(&self, group: &CString, leader: Option<Proc>, accepts: bool) -> Operation<()> {
+    fn answer_invitation(
+        &self,
+        group: &CString,
+        leader: Option<Proc>,
+        accepts: bool,
+        time: Option<Duration>,
+    ) -> Operation<()> {
         let status = if accepts { Status::GROUP_INVITE_ACCEPTED } else { Status::GROUP_INVITE_DECLINED };
         let mut infos = vec![Info::new(keys::GROUP_ID, Value::string(group.to_bytes()))];
         let range = match leader {
@@ -126,7 +141,7 @@ impl Client {
             None => range::SESSION,
         };
         infos.extend(self.contribution().filter(|_| accepts));
-        self.notify_event(status, self.me().clone(), range, infos)
+        self.notify_event_within(time, status, self.me().clone(), range, infos)
     }
 
     /// The values that this process has put for other nodes, which it sends to the group; `None` if there are none.
@@ -172,10 +187,11 @@ impl Client {
     }
 
     /// Registers for the leader's events, and sends it the acceptance.
-    fn join(&self, group: CString, leader: Proc, then: Done<InfoReply>) -> Result<Arc<Joining>> {
+    fn join(&self, group: CString, leader: Proc, limit: Limit, then: Done<InfoReply>) -> Result<Arc<Joining>> {
         let joining = Arc::new(Joining { leader: leader.clone(), pending: Pending::new(self, group, then) });
-        self.register_observer(&joining, &[Status::GROUP_CONSTRUCT_COMPLETE, Status::GROUP_CONSTRUCT_ABORT])?;
-        match self.answer_invitation(&joining.pending.group, Some(leader), true).wait() {
+        let codes = [Status::GROUP_CONSTRUCT_COMPLETE, Status::GROUP_CONSTRUCT_ABORT];
+        self.register_observer(&joining, &codes, limit.left())?;
+        match self.answer_invitation(&joining.pending.group, Some(leader), true, limit.left()).wait() {
             Err(status) if joining.pending.end().is_some() => Err(status),
             _ => Ok(joining),
         }
@@ -187,6 +203,7 @@ impl Client {
         group: CString,
         procs: Vec<Proc>,
         infos: &[Info],
+        limit: Limit,
         then: Done<InfoReply>,
     ) -> Result<Arc<Invitation>> {
         let invited = self.each_one(procs)?;
@@ -198,11 +215,14 @@ impl Client {
             invited,
             is_optional: Info::is_set(infos, keys::GROUP_OPTIONAL),
             wants_context: Info::is_set(infos, keys::GROUP_ASSIGN_CONTEXT_ID),
+            limit,
             pending: Pending::new(self, group, then),
             answers: Mutex::new(Answers { missing, ..Answers::default() }),
         });
-        self.register_observer(&invitation, &[Status::GROUP_INVITE_ACCEPTED, Status::GROUP_INVITE_DECLINED])?;
-        if let Err(status) = invitation.notify(self, Status::GROUP_INVITED, &invitation.invited).wait() {
+        let codes = [Status::GROUP_INVITE_ACCEPTED, Status::GROUP_INVITE_DECLINED];
+        self.register_observer(&invitation, &codes, limit.left())?;
+        let invited = invitation.notify(self, limit.left(), Status::GROUP_INVITED, &invitation.invited);
+        if let Err(status) = invited.wait() {
             invitation.pending.end();
             return Err(status);
         }
@@ -215,9 +235,14 @@ impl Client {
     ///
     /// # Errors
     /// If the server refuses the registration.
-    fn register_observer(&self, observer: &Arc<impl EventObserver>, codes: &[Status]) -> Result<()> {
+    fn register_observer(
+        &self,
+        observer: &Arc<impl EventObserver>,
+        codes: &[Status],
+        time: Option<Duration>,
+    ) -> Result<()> {
         let called = Arc::clone(observer);
-        let handler = self.observe([codes, &ENDED].concat(), move |handler, event| {
+        let handler = self.observe([codes, &ENDED].concat(), time, move |handler, event| {
             called.pending().handler.get_or_init(|| handler);
             called.on_event(event);
         })?;
@@ -249,6 +274,20 @@ impl Client {
         };
         let watching = fallible_alloc::spawn("pmix-invitation", watch);
         watching.map(drop).map_err(|_| Status::ERR_NOMEM)
+    }
+}
+
+/// The end of a `PMIX_TIMEOUT`, which holds for the request to the server and for the answers together.
+#[derive(Clone, Copy)]
+struct Limit(Option<Instant>);
+
+impl Limit {
+    fn of(infos: &[Info]) -> Limit {
+        Limit(timeout_of(infos).and_then(|time| Instant::now().checked_add(time)))
+    }
+
+    fn left(self) -> Option<Duration> {
+        self.0.map(|until| until.saturating_duration_since(Instant::now()))
     }
 }
 
@@ -289,6 +328,18 @@ impl Pending {
         Some((client, then))
     }
 
+    /// Logs whom the group has waited for in vain.
+    fn log_late(&self, what: &str, missing: &[Proc]) {
+        let Some(client) = self.client.upgrade() else { return };
+        let (group, missing) = (self.group.to_string_lossy(), in_words(missing));
+        log::write(
+            Level::Warn,
+            Target::Client,
+            Writer::Client(&client.me),
+            format_args!("{what} to group {group} timed out; missing: {missing}"),
+        );
+    }
+
     /// Whether an event names this group; `None` if it names no group, as events of released libraries do.
     fn is_of_group(&self, event: &Event) -> Option<bool> {
         Info::find(&event.infos, keys::GROUP_ID).map(|id| id.as_text() == Some(self.group.to_bytes()))
@@ -317,6 +368,7 @@ struct Invitation {
     is_optional: bool,
     /// `PMIX_GROUP_ASSIGN_CONTEXT_ID`: the group needs a context id.
     wants_context: bool,
+    limit: Limit,
     pending: Pending,
     answers: Mutex<Answers>,
 }
@@ -365,6 +417,9 @@ impl EventObserver for Invitation {
         {
             let mut answers = self.answers.lock();
             let silent = std::mem::take(&mut answers.missing);
+            if !silent.is_empty() {
+                self.pending.log_late("an invitation", &silent);
+            }
             answers.absent.extend(silent);
         }
         self.conclude(if self.is_optional { Ok(()) } else { Err(Status::ERR_TIMEOUT) });
@@ -390,7 +445,7 @@ impl Invitation {
     /// outcome was decided before.
     fn abandon(&self) -> bool {
         let Some((client, _)) = self.pending.end() else { return false };
-        self.notify(&client, Status::GROUP_CONSTRUCT_ABORT, &self.invited).begin(Box::new(drop));
+        self.notify(&client, None, Status::GROUP_CONSTRUCT_ABORT, &self.invited).begin(Box::new(drop));
         true
     }
 
@@ -399,7 +454,12 @@ impl Invitation {
     fn conclude(&self, outcome: Result<()>) {
         let Some((client, then)) = self.pending.end() else { return };
         if let Err(status) = outcome {
-            let notified = self.notify(&client, Status::GROUP_CONSTRUCT_ABORT, &self.invited);
+            let notified = self.notify(&client, None, Status::GROUP_CONSTRUCT_ABORT, &self.invited);
+            if status == Status::ERR_TIMEOUT {
+                // The host may be what has not answered.
+                notified.begin(Box::new(drop));
+                return then(Err(status));
+            }
             return notified.begin(Box::new(move |_| then(Err(status))));
         }
         let Answers { absent, contributions, .. } = std::mem::take(&mut *self.answers.lock());
@@ -408,14 +468,18 @@ impl Invitation {
         }
         let members = self.invited.iter().filter(|proc| !absent.contains(proc)).cloned().collect();
         let infos = contributions.into_iter().chain(client.contribution()).collect();
-        let formed = Formed { group: self.pending.group.clone(), members, infos, then };
+        let formed = Formed { group: self.pending.group.clone(), members, infos, limit: self.limit, then };
         if !self.wants_context {
             return formed.announce(&client, None);
         }
-        let directives = vec![
+        let mut directives = vec![
             Info::new(keys::GROUP_ASSIGN_CONTEXT_ID, Value::Bool(true)),
             Info::new(keys::GROUP_ID, Value::string(self.pending.group.to_bytes())),
         ];
+        directives.extend(self.limit.left().map(|left| {
+            let seconds = i32::try_from(left.as_secs()).unwrap_or(i32::MAX).saturating_add(1);
+            Info::new(keys::TIMEOUT, Value::Int(seconds))
+        }));
         let assigned = client.job_control(Vec::new(), directives);
         assigned.begin(Box::new(move |answer| {
             let context = answer.ok().and_then(|answer| Info::find(&answer.infos, keys::GROUP_CONTEXT_ID)?.as_u64());
@@ -423,8 +487,8 @@ impl Invitation {
         }));
     }
 
-    fn notify(&self, client: &Client, status: Status, recipients: &[Proc]) -> Operation<()> {
-        notify(client, status, &self.pending.group, recipients, Vec::new())
+    fn notify(&self, client: &Client, time: Option<Duration>, status: Status, recipients: &[Proc]) -> Operation<()> {
+        notify(client, time, status, &self.pending.group, recipients, Vec::new())
     }
 }
 
@@ -434,18 +498,19 @@ struct Formed {
     members: Vec<Proc>,
     /// The values that the members sent.
     infos: Vec<Info>,
+    limit: Limit,
     then: Done<InfoReply>,
 }
 
 impl Formed {
     /// Announces the group to the members. The caller's callback runs after the event handlers of this process.
     fn announce(self, client: &Client, context: Option<u64>) {
-        let Formed { group, members, mut infos, then } = self;
+        let Formed { group, members, mut infos, limit, then } = self;
         client.keep_contributions(&infos, context);
         let mut answer = vec![membership(&members)];
         answer.extend(context.map(|context| Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context))));
         infos.extend_from_slice(&answer);
-        let notified = notify(client, Status::GROUP_CONSTRUCT_COMPLETE, &group, &members, infos);
+        let notified = notify(client, limit.left(), Status::GROUP_CONSTRUCT_COMPLETE, &group, &members, infos);
         client.inner.groups.lock().insert(group, members);
         let answer = InfoReply { status: Status::SUCCESS, infos: answer };
         // The result is ignored: sending fails only if the connection is lost.
@@ -454,14 +519,21 @@ impl Formed {
 }
 
 /// Sends an event to `recipients` only; default handlers do not get it.
-fn notify(client: &Client, status: Status, group: &CStr, recipients: &[Proc], more: Vec<Info>) -> Operation<()> {
+fn notify(
+    client: &Client,
+    time: Option<Duration>,
+    status: Status,
+    group: &CStr,
+    recipients: &[Proc],
+    more: Vec<Info>,
+) -> Operation<()> {
     let mut infos = vec![
         Info::new(keys::EVENT_CUSTOM_RANGE, Value::procs(recipients.iter().cloned())),
         Info::new(keys::EVENT_NON_DEFAULT, Value::Bool(true)),
         Info::new(keys::GROUP_ID, Value::string(group.to_bytes())),
     ];
     infos.extend(more);
-    client.notify_event(status, client.me().clone(), range::CUSTOM, infos)
+    client.notify_event_within(time, status, client.me().clone(), range::CUSTOM, infos)
 }
 
 /// The member and its values, if the info carries a member's contribution.
@@ -495,6 +567,7 @@ impl EventObserver for Joining {
     }
 
     fn expire(&self) {
+        self.pending.log_late("joining", std::slice::from_ref(&self.leader));
         self.conclude(Err(Status::ERR_TIMEOUT));
     }
 }
@@ -536,6 +609,16 @@ fn ended(event: &Event) -> Option<&Proc> {
     }
 }
 
+/// The first of some processes, and how many more there are.
+fn in_words(procs: &[Proc]) -> String {
+    const NAMED_MAX: usize = 8;
+    let mut words: Vec<String> = procs.iter().take(NAMED_MAX).map(Proc::to_string).collect();
+    if procs.len() > NAMED_MAX {
+        words.push(format!("and {} more", procs.len() - NAMED_MAX));
+    }
+    words.join(" ")
+}
+
 fn no_infos() -> InfoReply {
     InfoReply { status: Status::SUCCESS, infos: Vec::new() }
 }
@@ -571,11 +654,11 @@ fn expire(observer: &Weak<impl EventObserver>) {
 fn wait_for(
     link: &dyn Link,
     receiver: &Receiver<Result<InfoReply>>,
-    timeout: Option<Duration>,
+    limit: Limit,
     observer: &Weak<impl EventObserver>,
 ) -> Result<InfoReply> {
-    if let Some(timeout) = timeout {
-        match receive(link, receiver, Instant::now().checked_add(timeout)) {
+    if limit.0.is_some() {
+        match receive(link, receiver, limit.0) {
             Ok(answer) => return answer,
             Err(_) => expire(observer),
         }

@@ -41,6 +41,7 @@ mod get_options;
 mod hazard;
 pub mod inspection;
 mod invitations;
+mod late;
 #[cfg(test)]
 #[path = "../../tests/src/left_out.rs"]
 mod left_out;

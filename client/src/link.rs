@@ -49,6 +49,18 @@ pub trait Link: Send + Sync {
     /// only if the link is not [ready](Link::ready).
     fn request(&self, payload: Vec<u8>, reply: ReplyFn);
 
+    /// As [`Link::request`]; `reply` gets `ERR_TIMEOUT` if the answer has not come by `deadline`. A server in the same process keeps the time
+    /// itself.
+    fn request_until(&self, payload: Vec<u8>, deadline: Option<Instant>, reply: ReplyFn) {
+        let _ = deadline;
+        self.request(payload, reply);
+    }
+
+    /// Whether this thread runs the callbacks of this link, and would wait for itself if it waited for one.
+    fn is_callback_thread(&self) -> bool {
+        false
+    }
+
     /// Sends a request and waits for its reply on the calling thread, which may be inside a callback.
     ///
     /// # Errors

@@ -82,8 +82,8 @@ impl<T: Send + 'static> Operation<T> {
         Operation { plan, ..self }
     }
 
-    /// Gives up waiting for the server after this time, unless the operation has a shorter limit. This holds for [`Operation::wait`]; the
-    /// server is not told.
+    /// Gives up waiting for the server after this time, unless the operation has a shorter limit. The server is
+    /// not told.
     pub fn within(mut self, limit: Duration) -> Operation<T> {
         if let Plan::Ask { timeout, .. } = &mut self.plan {
             *timeout = Some(timeout.map_or(limit, |timeout| timeout.min(limit)));
@@ -106,11 +106,12 @@ impl<T: Send + 'static> Operation<T> {
             Plan::Ready(result) => result,
             Plan::Ask { payload, timeout, finish } => finish(self.link.request_wait(payload.into(), deadline(timeout))),
         };
-        if result.is_ok() {
+        if result.is_ok() && !self.further.is_empty() {
             let answers = ask_all(self.further);
             let until = Instant::now() + FURTHER_TIME;
-            // A handler cannot wait: its thread may be the one that receives the answer.
-            while !is_in_handler() && receive(&*self.link, &answers, Some(until)).is_ok() {}
+            // A callback cannot wait: its thread may be the one that receives the answer.
+            let waits = !is_in_handler() && !self.link.is_callback_thread();
+            while waits && receive(&*self.link, &answers, Some(until)).is_ok() {}
         }
         result
     }
@@ -134,7 +135,7 @@ impl<T: Send + 'static> Operation<T> {
     pub(crate) fn begin(self, done: Done<T>) {
         match self.plan {
             Plan::Ready(result) => self.link.defer(Box::new(move || done(result))),
-            Plan::Ask { payload, finish, .. } => {
+            Plan::Ask { payload, timeout, finish } => {
                 let further = self.further;
                 let end = |reply| match finish(reply) {
                     Ok(result) => {
@@ -144,7 +145,7 @@ impl<T: Send + 'static> Operation<T> {
                     }
                     failed => done(failed),
                 };
-                self.link.request(payload, Box::new(end));
+                self.link.request_until(payload, deadline(timeout), Box::new(end));
             }
         }
     }

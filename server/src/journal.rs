@@ -9,10 +9,11 @@ const LINES_MAX: u32 = 20;
 /// After it, one line counts the suppressed lines.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// The kind of a line: its place in the code and the user that caused it. One user's lines do not suppress another's.
+/// The kind of a line: its place in the code, what it is about, and the user that caused it. One user's lines do not suppress another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Reason {
     at: &'static Location<'static>,
+    about: &'static str,
     user: Option<u32>,
 }
 
@@ -20,12 +21,17 @@ impl Reason {
     /// The caller's place in the code (through `#[track_caller]`), without a user.
     #[track_caller]
     pub fn here() -> Reason {
-        Reason { at: Location::caller(), user: None }
+        Reason { at: Location::caller(), about: "", user: None }
     }
 
     /// The same, caused by a user.
     pub fn by(self, user: Option<u32>) -> Reason {
         Reason { user, ..self }
+    }
+
+    /// The same, about one of several things that the same place logs.
+    pub fn about(self, about: &'static str) -> Reason {
+        Reason { about, ..self }
     }
 }
 
@@ -82,6 +88,7 @@ mod tests {
         let written = (0..10_000).filter(|number| write(*number, reason)).count();
         assert_eq!(written, LINES_MAX as usize);
         assert!(write(0, reason.by(Some(1000))), "another user's");
+        assert!(write(0, reason.about("else")), "about something else");
         assert!(write(0, Reason::here()), "for another reason");
         assert_eq!(journal.deadline(), Some(now + INTERVAL));
         assert_eq!(journal.summary(Some(now)), Vec::<String>::new());

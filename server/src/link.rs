@@ -41,6 +41,10 @@ impl Link for OwnLink {
         }
     }
 
+    fn is_callback_thread(&self) -> bool {
+        self.0.upgrade().is_some_and(|shared| shared.is_own_thread())
+    }
+
     fn request_wait(&self, payload: GatherBuf, deadline: Option<Instant>) -> Result<Vec<u8>> {
         let shared = self.shared()?;
         let payload = payload.into_bytes()?;
@@ -64,6 +68,7 @@ impl Link for OwnLink {
         if shared.is_own_thread() {
             // Inside an upcall the answer could never arrive, because this thread would have to process it.
             shared.own.lock().forget(tag);
+            shared.engine.lock().take_back(tag);
             return Err(Status::ERR_WOULD_BLOCK);
         }
         let result = match deadline {

@@ -102,6 +102,40 @@ impl Upcall {
         }
     }
 
+    /// The name of the host's function, as the C module has it.
+    pub fn slot(&self) -> &'static str {
+        match self {
+            Upcall::ClientConnected { .. } => "client_connected",
+            Upcall::ClientFinalized { .. } => "client_finalized",
+            Upcall::Abort { .. } => "abort",
+            Upcall::Fence { .. } => "fence_nb",
+            Upcall::DirectModex { .. } => "direct_modex",
+            Upcall::Publish { .. } => "publish",
+            Upcall::Lookup { .. } => "lookup",
+            Upcall::Unpublish { .. } => "unpublish",
+            Upcall::Spawn { .. } => "spawn",
+            Upcall::Connect { .. } => "connect",
+            Upcall::Disconnect { .. } => "disconnect",
+            Upcall::RegisterEvents { .. } => "register_events",
+            Upcall::DeregisterEvents { .. } => "deregister_events",
+            Upcall::NotifyEvent { .. } => "notify_event",
+            Upcall::Query { .. } => "query",
+            Upcall::ToolConnected { .. } => "tool_connected",
+            Upcall::Log { .. } => "log",
+            Upcall::Allocate { .. } => "allocate",
+            Upcall::JobControl { .. } => "job_control",
+            Upcall::Monitor { .. } => "monitor",
+            Upcall::GetCredential { .. } => "get_credential",
+            Upcall::ValidateCredential { .. } => "validate_credential",
+            Upcall::IofPull { .. } => "iof_pull",
+            Upcall::PushStdin { .. } => "push_stdin",
+            Upcall::Fabric { .. } => "fabric",
+            Upcall::SessionControl { .. } => "session_control",
+            Upcall::ResourceBlock { .. } => "resource_block",
+            Upcall::Group { .. } => "group",
+        }
+    }
+
     /// Whether the return value is the whole answer, so that success does not mean "later".
     pub fn answered_at_once(&self) -> bool {
         matches!(self, Upcall::ClientConnected { .. })

@@ -68,6 +68,14 @@ impl Link for Joinable {
         self.in_use().request(payload, reply);
     }
 
+    fn request_until(&self, payload: Vec<u8>, deadline: Option<Instant>, reply: ReplyFn) {
+        self.in_use().request_until(payload, deadline, reply);
+    }
+
+    fn is_callback_thread(&self) -> bool {
+        self.in_use().is_callback_thread() || self.offline.is_callback_thread()
+    }
+
     fn request_wait(&self, payload: GatherBuf, deadline: Option<Instant>) -> Result<Vec<u8>> {
         self.in_use().request_wait(payload, deadline)
     }

@@ -169,6 +169,14 @@ impl Link for Channel {
         self.mux.request(payload, reply);
     }
 
+    fn request_until(&self, payload: Vec<u8>, deadline: Option<Instant>, reply: ReplyFn) {
+        self.mux.request_until(payload, deadline, reply);
+    }
+
+    fn is_callback_thread(&self) -> bool {
+        self.mux.is_callback_thread()
+    }
+
     fn request_wait(&self, payload: GatherBuf, deadline: Option<Instant>) -> Result<Vec<u8>> {
         self.mux.request_wait(payload, deadline)
     }

@@ -9,10 +9,10 @@
 //!
 //! Where the program progresses the library itself (`PMIX_EXTERNAL_PROGRESS`), there is no callback thread: [`Mux::progress`] runs callbacks.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
@@ -76,8 +76,16 @@ struct Reader {
 enum Waiting {
     /// A thread waits for it.
     Caller,
-    /// A callback takes it.
-    Callback(ReplyFn),
+    /// A callback takes it, or that there is no reply by this time.
+    Callback(ReplyFn, Option<Instant>),
+}
+
+/// What the callback thread does next.
+enum Next {
+    Run(Due),
+    /// Look again at the time until which it may sleep.
+    Look,
+    End,
 }
 
 /// One item of work for the callback thread.
@@ -95,6 +103,8 @@ struct State {
     reader: Option<Reader>,
     tag_last: u32,
     waiting: HashMap<u32, Waiting>,
+    /// When callbacks get `ERR_TIMEOUT`, with the tags of their requests.
+    limits: BTreeSet<(Instant, u32)>,
     /// Replies for waiting threads.
     arrived: HashMap<u32, Result<Vec<u8>>>,
     /// The server's refusal of the first commit.
@@ -123,6 +133,8 @@ pub struct Mux {
     /// The process that made the connection. A forked child has another id, and must not touch socket or locks.
     pid: u32,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// The callback thread, once it runs.
+    callback_thread: OnceLock<ThreadId>,
     /// Callbacks run in [`Mux::progress`] alone.
     is_external: bool,
     /// The thread that is in it.
@@ -150,6 +162,7 @@ impl Mux {
             index,
             pid: std::process::id(),
             thread: Mutex::new(None),
+            callback_thread: OnceLock::new(),
             is_external: progresses_itself(),
             progressing: Mutex::new(None),
         }))
@@ -182,6 +195,11 @@ impl Mux {
     /// Sends a request whose reply goes to a callback. If the connection is not [ready](Mux::ready), this call runs the
     /// callback itself.
     pub fn request(self: &Arc<Mux>, payload: impl Into<GatherBuf>, reply: ReplyFn) {
+        self.request_until(payload, None, reply);
+    }
+
+    /// As [`Mux::request`]; the callback gets `ERR_TIMEOUT` if the reply has not arrived by `deadline`.
+    pub fn request_until(self: &Arc<Mux>, payload: impl Into<GatherBuf>, deadline: Option<Instant>, reply: ReplyFn) {
         let payload = payload.into();
         if self.same_process().is_err() {
             // A forked child has no callback thread and cannot start one.
@@ -201,8 +219,13 @@ impl Mux {
             return self.rouse(&state);
         }
         let tag = state.next_tag();
-        state.waiting.insert(tag, Waiting::Callback(reply));
+        state.waiting.insert(tag, Waiting::Callback(reply, deadline));
+        state.limits.extend(deadline.map(|deadline| (deadline, tag)));
         self.enqueue(&mut state, tag, payload);
+        if deadline.is_some() {
+            // The callback thread may sleep for longer.
+            self.rouse(&state);
+        }
     }
 
     /// Sends a message without a reply.
@@ -288,6 +311,7 @@ impl Mux {
             // A thread that wanted the token meanwhile sleeps.
             self.changed.notify_all();
         }
+        state.expire(Instant::now());
         let count = state.due.len();
         drop(state);
         for _ in 0..count {
@@ -298,6 +322,11 @@ impl Mux {
         if !is_nested {
             *self.progressing.lock() = None;
         }
+    }
+
+    /// Whether this is the callback thread. Where the program progresses the library itself there is none: a call that waits runs callbacks.
+    pub fn is_callback_thread(&self) -> bool {
+        self.callback_thread.get() == Some(&thread::current().id())
     }
 
     /// Starts the callback thread, unless it runs already.
@@ -487,13 +516,23 @@ impl Mux {
 
     /// The callback thread.
     fn run_callbacks(&self) {
+        // Nobody else sets it.
+        let _ = self.callback_thread.set(thread::current().id());
         loop {
-            let due = self.wait(None, |state| match state.thread_wanted {
-                false => Some(None),
-                true => state.next_due().map(Some),
+            let limit = self.state.lock().first_limit();
+            let next = self.wait(limit, |state| match state.thread_wanted {
+                false => Some(Next::End),
+                true => match state.next_due() {
+                    Some(due) => Some(Next::Run(due)),
+                    None => (state.first_limit() != limit).then_some(Next::Look),
+                },
             });
-            let Some(due) = due.flatten() else { return };
-            self.run(due);
+            match next {
+                Some(Next::End) => return,
+                Some(Next::Run(due)) => self.run(due),
+                Some(Next::Look) => {}
+                None => self.state.lock().expire(Instant::now()),
+            }
         }
     }
 }
@@ -514,6 +553,21 @@ impl State {
             _ => {}
         }
         Some(due)
+    }
+
+    /// When the next callback gets `ERR_TIMEOUT`.
+    fn first_limit(&self) -> Option<Instant> {
+        self.limits.first().map(|(limit, _)| *limit)
+    }
+
+    /// Ends the requests of callbacks whose time is over.
+    fn expire(&mut self, now: Instant) {
+        while let Some((_, tag)) = self.limits.first().copied().filter(|(limit, _)| *limit <= now) {
+            match self.waiting.remove(&tag) {
+                Some(waiting) => self.complete_request(tag, waiting, Err(Status::ERR_TIMEOUT)),
+                None => drop(self.limits.pop_first()),
+            }
+        }
     }
 
     fn next_tag(&mut self) -> u32 {
@@ -581,7 +635,12 @@ impl State {
     fn complete_request(&mut self, tag: u32, waiting: Waiting, result: Result<Vec<u8>>) {
         match waiting {
             Waiting::Caller => drop(self.arrived.insert(tag, result)),
-            Waiting::Callback(reply) => self.due.push_back(Due::Reply(reply, result)),
+            Waiting::Callback(reply, deadline) => {
+                if let Some(deadline) = deadline {
+                    self.limits.remove(&(deadline, tag));
+                }
+                self.due.push_back(Due::Reply(reply, result));
+            }
         }
     }
 

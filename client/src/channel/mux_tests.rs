@@ -97,6 +97,35 @@ fn a_passed_deadline_leaves_the_connection_usable() {
 }
 
 #[test]
+fn a_callback_is_told_when_its_deadline_passes_and_no_reply_comes() {
+    let (mux, mut peer, _) = pair();
+    let (told, heard) = unbounded();
+    let tell = |what: &'static str| -> ReplyFn {
+        let told = told.clone();
+        Box::new(move |reply| told.send((what, reply)).unwrap())
+    };
+    let after = |time| Some(Instant::now() + Duration::from_millis(time));
+    mux.request(b"open", tell("open"));
+    // The thread sleeps without a limit by now, or soon.
+    mux.request_until(b"later", after(60_000), tell("later"));
+    mux.request_until(b"late", after(20), tell("late"));
+    mux.request_until(b"sooner", after(5), tell("sooner"));
+    let tags: HashMap<Vec<u8>, u32> = (0..4).map(|_| peer.read()).map(|(tag, payload)| (payload, tag)).collect();
+    assert_eq!(heard.recv().unwrap(), ("sooner", Err(Status::ERR_TIMEOUT)));
+    assert_eq!(heard.recv().unwrap(), ("late", Err(Status::ERR_TIMEOUT)));
+    for request in [&b"late"[..], b"later", b"open"] {
+        peer.write(tags[request], b"here");
+    }
+    assert_eq!(heard.recv().unwrap(), ("later", Ok(b"here".to_vec())));
+    assert_eq!(heard.recv().unwrap(), ("open", Ok(b"here".to_vec())));
+    let state = mux.state.lock();
+    assert!(state.limits.is_empty() && state.waiting.is_empty(), "the late reply is dropped");
+    drop(state);
+    mux.close();
+    assert!(heard.is_empty());
+}
+
+#[test]
 fn a_driver_that_times_out_passes_the_token_on() {
     let (mux, mut peer, _) = pair();
     thread::scope(|scope| {

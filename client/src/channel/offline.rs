@@ -44,6 +44,10 @@ impl Link for Offline {
         self.defer(Box::new(|| reply(Err(Status::ERR_UNREACH))));
     }
 
+    fn is_callback_thread(&self) -> bool {
+        self.mux.is_callback_thread()
+    }
+
     fn request_wait(&self, _payload: GatherBuf, _deadline: Option<Instant>) -> Result<Vec<u8>> {
         Err(Status::ERR_UNREACH)
     }

@@ -12,6 +12,8 @@ use crate::events::chain::Runner;
 use crate::events::directives::{ChainPosition, Directives};
 use crate::events::registry::{DEFAULT_CODE, Handler, Registered};
 use crate::events::{Chain, Event, EventHandler, HandlerId, is_in_handler, range};
+use crate::get_options::timeout_of;
+use crate::late::Limited;
 use crate::operation::{Operation, Requests, outcome};
 use pmix_wire::reply::StatusReply;
 use pmix_wire::{Reply, Request};
@@ -31,6 +33,7 @@ impl Client {
         handler: EventHandler,
     ) -> Operation<HandlerId> {
         // System events come from the host, which gets the directives and checks the required ones itself.
+        let timeout = timeout_of(&infos);
         let of_host = Status::EVENT_SYS_OTHER.0..=Status::EVENT_SYS_BASE.0;
         let is_of_host = codes.iter().any(|code| of_host.contains(&code.0));
         let checked = if is_of_host { Ok(()) } else { check_required(&infos) };
@@ -44,7 +47,7 @@ impl Client {
             Ok(directives)
         });
         match directives.and_then(|directives| self.with_ranks_of_node(directives)) {
-            Ok(directives) => self.register(codes, directives, handler),
+            Ok(directives) => self.register(codes, directives, timeout, handler),
             Err(status) => Operation::ready(&self.inner.link, Err(status)),
         }
     }
@@ -70,14 +73,21 @@ impl Client {
     pub(crate) fn observe(
         &self,
         codes: Vec<Status>,
+        timeout: Option<Duration>,
         on_event: impl Fn(HandlerId, &Event) + Send + Sync + 'static,
     ) -> Result<HandlerId> {
         let directives = Directives { place: ChainPosition::Observer, ..Directives::default() };
         let handler: EventHandler = Arc::new(move |id, event, _done| on_event(id, &event));
-        self.register(codes, directives, handler).wait()
+        self.register(codes, directives, timeout, handler).wait()
     }
 
-    fn register(&self, codes: Vec<Status>, directives: Directives, handler: EventHandler) -> Operation<HandlerId> {
+    fn register(
+        &self,
+        codes: Vec<Status>,
+        directives: Directives,
+        timeout: Option<Duration>,
+        handler: EventHandler,
+    ) -> Operation<HandlerId> {
         let inner = &self.inner;
         let Registered { handler, mut new_codes } = match inner.registry.add(codes, directives, handler) {
             Ok(registered) => registered,
@@ -101,7 +111,11 @@ impl Client {
             }
         };
         let registering = Arc::clone(inner);
-        Operation::ask(&inner.link, payload, None, move |reply| {
+        let limited = timeout.map(|_| Limited::by(&request));
+        Operation::ask(&inner.link, payload, timeout, move |reply| {
+            if let Some(limited) = limited {
+                limited.ended(&*registering.link, &registering.me, &reply);
+            }
             let result = reply.and_then(|reply| outcome(registering.decode::<StatusReply>(&reply)?.status));
             match result {
                 Ok(()) => registering.replay(&handler),
@@ -123,6 +137,19 @@ impl Client {
     ///
     /// The server does not send the event back; the own handlers run when the server has answered.
     pub fn notify_event(&self, status: Status, source: Proc, range: u8, infos: Vec<Info>) -> Operation<()> {
+        let timeout = timeout_of(&infos);
+        self.notify_event_within(timeout, status, source, range, infos)
+    }
+
+    /// As [`Client::notify_event`], with a time limit that the other processes do not see.
+    pub(crate) fn notify_event_within(
+        &self,
+        timeout: Option<Duration>,
+        status: Status,
+        source: Proc,
+        range: u8,
+        infos: Vec<Info>,
+    ) -> Operation<()> {
         let inner = &self.inner;
         let (source, range, infos) = match inner.event_with_real_names(source, range, infos) {
             Ok(event) => event,
@@ -137,12 +164,16 @@ impl Client {
             return Operation::ready(&inner.link, Err(Status::ERR_UNREACH));
         }
         let request = Info::copies(&event.infos).map(|infos| Request::Notify { status, range, infos });
-        let payload = match request.and_then(|request| inner.encode(&request)) {
-            Ok(payload) => payload,
+        let encoded = request.and_then(|request| Ok((inner.encode(&request)?, timeout.map(|_| Limited::by(&request)))));
+        let (payload, limited) = match encoded {
+            Ok(encoded) => encoded,
             Err(status) => return Operation::ready(&inner.link, Err(status)),
         };
         let sender = Arc::clone(inner);
-        Operation::ask(&inner.link, payload, None, move |reply| {
+        Operation::ask(&inner.link, payload, timeout, move |reply| {
+            if let Some(limited) = limited {
+                limited.ended(&*sender.link, &sender.me, &reply);
+            }
             sender.deliver(event);
             outcome(sender.decode::<StatusReply>(&reply?)?.status)
         })

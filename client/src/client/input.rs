@@ -16,6 +16,7 @@ use pmix_dstore::model::{Info, Proc, Result, Status, keys};
 
 use super::ops::done;
 use super::{Client, ClientKind, Inner};
+use crate::get_options::timeout_of;
 use crate::operation::Operation;
 use pmix_wire::{FlowControl, Request};
 
@@ -62,7 +63,8 @@ impl Client {
             return Operation::ready(&inner.link, Err(Status::ERR_UNREACH));
         }
         if data.is_some() {
-            return inner.ask(Request::IoPush { targets, infos: directives, data }, None, done);
+            let timeout = timeout_of(&directives);
+            return inner.ask(Request::IoPush { targets, infos: directives, data }, timeout, done);
         }
         let is_true = |key: &str| Info::is_set(&directives, key);
         let is_given = |key: &str| directives.iter().any(|info| info.key.is(key));

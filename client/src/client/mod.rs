@@ -37,6 +37,7 @@ use crate::commit::Puts;
 use crate::events::Registry;
 use crate::get_counts;
 use crate::get_options::timeout_of;
+use crate::late::Limited;
 use crate::link::after_call;
 use crate::local::Local;
 use crate::operation::{Operation, deadline, outcome};
@@ -426,7 +427,7 @@ impl Client {
                 HAS_COMMITTED.store(true, Ordering::Relaxed);
                 first.send(payload)
             }
-            None => inner.status_to(payload, None),
+            None => inner.status_to(payload),
         };
         step.end(&sent);
         sent?;
@@ -492,7 +493,8 @@ impl Client {
 
     /// Sends `Finalize` to the server and closes the connection.
     ///
-    /// With `PMIX_EMBED_BARRIER` a fence of the namespace comes first.
+    /// With `PMIX_EMBED_BARRIER` a fence of the namespace comes first. `PMIX_TIMEOUT` limits the fence, and the wait for the server's answer,
+    /// which is no failure if it does not come.
     ///
     /// # Errors
     /// The status of the server, of the fence, or of a refused first commit. The connection is closed in any case.
@@ -502,14 +504,18 @@ impl Client {
         let inner = &self.inner;
         let mut result = Ok(());
         if Info::is_set(infos, keys::EMBED_BARRIER) {
-            result = self.fence(&[], Vec::new()).wait();
+            let time = infos.iter().filter(|info| info.key.is(keys::TIMEOUT));
+            result = self.fence(&[], time.cloned().collect()).wait();
         }
         inner.is_final.store(true, Ordering::Release);
         // Call no handler from now on: the application may unload its code.
         inner.registry.close();
         inner.inputs.stop();
         if inner.kind() == ClientKind::Launched {
-            let answer = inner.status_by(&Request::Finalize, Some(Instant::now() + FINALIZE_TIME));
+            let answer = inner.status_by(
+                &Request::Finalize,
+                Some(Instant::now() + timeout_of(infos).map_or(FINALIZE_TIME, |time| time.min(FINALIZE_TIME))),
+            );
             // Servers before 4.0 close the connection instead of answering. A lost server is no error here either:
             // there is nothing left to do.
             result = match answer {
@@ -549,7 +555,11 @@ impl Inner {
         };
         let inner = Arc::clone(self);
         let step = Begun::new(|| recorder::note_of(&request));
+        let limited = timeout.map(|_| Limited::by(&request));
         Operation::ask(&self.link, payload, timeout, move |reply| {
+            if let Some(limited) = limited {
+                limited.ended(&*inner.link, &inner.me, &reply);
+            }
             let result = reply.and_then(|reply| finish(&inner, inner.decode_and_drop(reply)?));
             step.end(&result);
             result
@@ -577,13 +587,18 @@ impl Inner {
     fn status_by(&self, request: &Request, deadline: Option<Instant>) -> Result<()> {
         let payload = self.encode(request)?;
         let step = Begun::new(|| recorder::note_of(request));
-        let result = self.status_to(payload, deadline);
+        let limited = deadline.map(|_| Limited::by(request));
+        let reply = self.link.request_wait(payload.into(), deadline);
+        if let Some(limited) = limited {
+            limited.ended(&*self.link, &self.me, &reply);
+        }
+        let result = reply.and_then(|reply| outcome(self.decode::<StatusReply>(&reply)?.status));
         step.end(&result);
         result
     }
 
-    fn status_to(&self, payload: impl Into<GatherBuf>, deadline: Option<Instant>) -> Result<()> {
-        let reply = self.link.request_wait(payload.into(), deadline)?;
+    fn status_to(&self, payload: impl Into<GatherBuf>) -> Result<()> {
+        let reply = self.link.request_wait(payload.into(), None)?;
         outcome(self.decode::<StatusReply>(&reply)?.status)
     }
 

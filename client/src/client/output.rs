@@ -16,6 +16,8 @@ use pmix_dstore::model::{Info, Nspace, Proc, Result, Status, Value, keys};
 
 use super::{Client, ClientKind, Inner, ops};
 use crate::Event;
+use crate::get_options::timeout_of;
+use crate::late::Limited;
 use crate::link::{progresses_itself, receive};
 use crate::operation::{Operation, outcome};
 use crate::output::format::{self, Details};
@@ -144,6 +146,7 @@ impl Client {
             pulls.open.insert(number, Pull { taker, remote: None, is_buffered });
             number
         };
+        let timeout = timeout_of(&directives);
         let request = Request::IoPull { procs, infos: directives, channels, handler: Some(number) };
         let payload = match inner.encode(&request) {
             Ok(payload) => payload,
@@ -155,7 +158,11 @@ impl Client {
         // The callback thread must run from now on to receive the server's messages.
         inner.link.defer(Box::new(|| IS_CALLBACK_THREAD.set(true)));
         let pulling = Arc::clone(inner);
-        Operation::ask(&inner.link, payload, None, move |reply| {
+        let limited = timeout.map(|_| Limited::by(&request));
+        Operation::ask(&inner.link, payload, timeout, move |reply| {
+            if let Some(limited) = limited {
+                limited.ended(&*pulling.link, &pulling.me, &reply);
+            }
             let read = |payload: Vec<u8>| {
                 let reply = pulling.decode::<IoPullReply>(&payload)?;
                 outcome(reply.status)?;
@@ -184,7 +191,10 @@ impl Client {
         drop(pulls);
         match pull.and_then(Pull::end) {
             None => Operation::ready(&inner.link, Err(Status::ERR_BAD_PARAM)),
-            Some(handler) => inner.ask(Request::IoDeregister { infos: directives, handler }, None, ops::done),
+            Some(handler) => {
+                let timeout = timeout_of(&directives);
+                inner.ask(Request::IoDeregister { infos: directives, handler }, timeout, ops::done)
+            }
         }
     }
 
@@ -192,7 +202,8 @@ impl Client {
     /// server's answer, to the callback thread.
     fn stop_buffered(&self, number: u64, handler: u64, directives: Vec<Info>) -> Operation<()> {
         let inner = Arc::clone(&self.inner);
-        let asked = self.inner.ask(Request::IoDeregister { infos: directives, handler }, None, ops::done);
+        let timeout = timeout_of(&directives);
+        let asked = self.inner.ask(Request::IoDeregister { infos: directives, handler }, timeout, ops::done);
         asked.then(move |answered| {
             let (delivered, wait) = bounded(1);
             let ending = Arc::clone(&inner);

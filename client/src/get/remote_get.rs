@@ -12,6 +12,8 @@ use pmix_wire::{Request, jobinfo};
 
 use super::{Deliver, GetOptions, Lookup, deliver};
 use crate::client::{ClientKind, Inner};
+use crate::get_options::timeout_of;
+use crate::late::Limited;
 use crate::operation::{Done, deadline};
 use crate::overlay::Origin;
 use crate::recorder::Begun;
@@ -61,7 +63,12 @@ impl RemoteGet {
     pub fn start(self, inner: &Arc<Inner>, done: Done<Value>) -> Result<()> {
         let payload = self.payload(inner)?;
         let step = self.begin();
-        let finish = move |inner: &Inner, remote: &RemoteGet, reply| {
+        let until = deadline(timeout_of(&self.infos));
+        let limited = until.map(|_| Limited::by_get());
+        let finish = move |inner: &Inner, remote: &RemoteGet, reply: Result<Vec<u8>>| {
+            if let Some(limited) = limited {
+                limited.ended(&*inner.link, &inner.me, &reply);
+            }
             let mut value = Err(Status::ERR_NOT_FOUND);
             let answered = inner.answer(remote, reply, &mut |found| {
                 value = Ok(found.to_value()?);
@@ -76,10 +83,10 @@ impl RemoteGet {
             Some(Err(status)) => finish(&asking, &self, Err(status)),
             Some(Ok(payload)) => {
                 let again = Arc::clone(&asking);
-                asking.link.request(payload, Box::new(move |reply| finish(&again, &self, reply)));
+                asking.link.request_until(payload, until, Box::new(move |reply| finish(&again, &self, reply)));
             }
         };
-        inner.link.request(payload, Box::new(reply));
+        inner.link.request_until(payload, until, Box::new(reply));
         Ok(())
     }
 
@@ -114,15 +121,25 @@ impl Inner {
         inner.report_corruption();
         source::note(Source::Server);
         let step = remote.begin();
-        let answered = inner.wait_for_server(&remote, deadline(lookup.options.timeout), take);
+        let limited = lookup.options.timeout.map(|_| Limited::by_get());
+        let answered = inner.wait_for_server(&remote, deadline(lookup.options.timeout), limited, take);
         step.end(&answered);
         answered
     }
 
-    fn wait_for_server(&self, remote: &RemoteGet, deadline: Option<Instant>, take: Deliver<'_>) -> Result<()> {
+    fn wait_for_server(
+        &self,
+        remote: &RemoteGet,
+        deadline: Option<Instant>,
+        limited: Option<Limited>,
+        take: Deliver<'_>,
+    ) -> Result<()> {
         let mut reply = self.link.request_wait(remote.payload(self)?.into(), deadline);
         if let Some(payload) = self.second_request(remote, &reply) {
             reply = self.link.request_wait(payload?.into(), deadline);
+        }
+        if let Some(limited) = limited {
+            limited.ended(&*self.link, &self.me, &reply);
         }
         if self.may_precede_commit(remote, &reply) {
             return self.get_after_commit(remote, deadline, take);

@@ -479,6 +479,14 @@ impl Link for Servers {
         self.with(|link| link.request(payload, reply));
     }
 
+    fn request_until(&self, payload: Vec<u8>, deadline: Option<Instant>, reply: ReplyFn) {
+        self.with(|link| link.request_until(payload, deadline, reply));
+    }
+
+    fn is_callback_thread(&self) -> bool {
+        self.with(|link| link.is_callback_thread())
+    }
+
     fn request_wait(&self, payload: GatherBuf, deadline: Option<Instant>) -> Result<Vec<u8>> {
         self.with(|link| link.request_wait(payload, deadline))
     }

@@ -30,6 +30,16 @@ impl Kind {
         *self == Kind::Fence && Info::is_set(infos, keys::COLLECT_DATA)
     }
 
+    /// The host's function for it.
+    pub fn slot(&self) -> &'static str {
+        match self {
+            Kind::Fence => "fence_nb",
+            Kind::Connect => "connect",
+            Kind::Disconnect => "disconnect",
+            Kind::Construct(_) | Kind::Destruct(_) => "group",
+        }
+    }
+
     /// Its name in the log.
     pub fn word(&self) -> &'static str {
         match self {
@@ -94,6 +104,8 @@ pub(super) struct Collective {
     pub present: HashSet<Proc>,
     /// The upcall has been made; no process can join any more.
     pub at_host: bool,
+    /// When that was.
+    pub asked: Option<Instant>,
     /// First failure among the local participants.
     pub status: Status,
     /// The first loss of a participant has been logged.
@@ -159,6 +171,7 @@ impl Collective {
             arrived: Vec::new(),
             present: HashSet::new(),
             at_host: false,
+            asked: None,
             status: Status::SUCCESS,
             is_loss_logged: false,
             deadline: None,

@@ -17,7 +17,7 @@ use super::limits::FENCES_MAX;
 use super::nspaces::recipient;
 use super::peer::{Peer, PeerId};
 use super::server_mark::{self, Marks};
-use super::{Continuation, Engine};
+use super::{Continuation, Engine, answer_of_host};
 use crate::GroupOperation;
 use crate::upcall::Upcall;
 
@@ -276,7 +276,7 @@ impl Engine {
             failed = status;
             Default::default()
         });
-        let kind = collective.kind.clone();
+        let (kind, asked) = (collective.kind.clone(), Some(self.now()));
         infos.push(Info::new(keys::SORTED_PROC_ARRAY, Value::Bool(true)));
         infos.push(Info::new(keys::LOCAL_COLLECTIVE_STATUS, Value::Status(failed)));
         let procs = collective.signature.clone();
@@ -284,7 +284,7 @@ impl Engine {
             self.asked_for_marked(id, &procs);
         }
         if let Some(collective) = self.collectives.get_mut(&id) {
-            collective.at_host = true;
+            (collective.at_host, collective.asked) = (true, asked);
             collective.contributed = Contributed { len: data.len(), changes };
         }
         let upcall = match kind {
@@ -564,6 +564,23 @@ impl Engine {
         self.collectives.retain(|_, collective| collective.at_host || !collective.arrived.is_empty());
     }
 
+    /// A request to enter a collective is taken back. Returns the collective if nobody else has entered it: it has never been.
+    pub(super) fn withdraw_arrival(&mut self, peer: PeerId, tag: u32) -> Option<u64> {
+        let is_it = |arrival: &Arrival| arrival.peer == peer && arrival.tag == tag;
+        let id = *self.collectives.iter().find(|(_, other)| other.arrived.iter().any(is_it))?.0;
+        let collective = self.collectives.get_mut(&id)?;
+        if collective.arrived.len() == 1 {
+            self.collectives.remove(&id);
+            return Some(id);
+        }
+        if !collective.at_host {
+            for arrival in collective.arrived.extract_if(.., |arrival| is_it(arrival)) {
+                collective.present.remove(&arrival.proc);
+            }
+        }
+        None
+    }
+
     /// A process is lost: the collectives that wait for it continue without it.
     pub(super) fn leave_collectives(&mut self, gone: &Proc) {
         let concerned: Vec<u64> = self
@@ -629,10 +646,13 @@ impl Engine {
             .collect();
         for id in late {
             if let Some(collective) = self.collectives.get(&id) {
-                let (word, missing) = (collective.kind.word(), self.missing(collective));
+                let (word, missing) = (collective.kind.word(), self.missing(collective, now));
                 self.log(format!("a {word} timed out; missing: {missing}"));
             }
-            self.ending_with(id).into_iter().for_each(|id| self.complete(id, Status::ERR_TIMEOUT));
+            let ended = self.ending_with(id);
+            // Nobody waits for what the host answers later.
+            self.upcalls.retain(|_, then| !matches!(then, Continuation::Collective(id) if ended.contains(id)));
+            ended.into_iter().for_each(|id| self.complete(id, Status::ERR_TIMEOUT));
         }
     }
 
@@ -640,10 +660,11 @@ impl Engine {
         self.collectives.values().filter_map(|collective| collective.deadline).min()
     }
 
-    /// The local participants that have not arrived, in words.
-    fn missing(&self, collective: &Collective) -> String {
+    /// The local participants that have not arrived, or the host's answer, in words.
+    fn missing(&self, collective: &Collective, now: Instant) -> String {
         if collective.at_host {
-            return self.missing_of_construct(collective).unwrap_or_else(|| "the answer of the host".into());
+            let of_host = || answer_of_host(collective.kind.slot(), collective.asked.unwrap_or(collective.since), now);
+            return self.missing_of_construct(collective).unwrap_or_else(of_host);
         }
         let mut missing = Vec::new();
         for nspace in Self::nspaces_of(&collective.signature) {

@@ -196,6 +196,7 @@ impl Engine {
         let deadline = timeout_of(&infos).map(|wait| now + wait);
         let mut construct = Collective::new(kind, (signature.clone(), signature), infos, Terms::default(), now);
         (construct.at_host, construct.is_joined, construct.deadline) = (true, true, deadline);
+        construct.asked = Some(now);
         construct.present.insert(proc.clone());
         construct.arrived.push(Arrival { peer, tag, proc });
         self.collective_next += 1;
@@ -242,7 +243,7 @@ impl Engine {
         }
     }
 
-    /// The processes that a construct of several parts waits for, in words; `None` if it is not one.
+    /// The processes that a construct of several parts waits for, in words; `None` if it is not one, or they are all there.
     pub(super) fn missing_of_construct(&self, construct: &Collective) -> Option<String> {
         let Kind::Construct(group) = &construct.kind else { return None };
         let (mut leaders, mut wanted, mut is_named) = (0, 0, false);
@@ -270,7 +271,7 @@ impl Engine {
         if !absent.is_empty() {
             words.push(super::collectives::in_words(&absent));
         }
-        Some(if words.is_empty() { "the answer of the host".into() } else { words.join(", and ") })
+        (!words.is_empty()).then(|| words.join(", and "))
     }
 
     /// Takes the host's answer about a group.

@@ -4,6 +4,7 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pmix_client::get::timeout_of;
 use pmix_dstore::model::{Info, Nspace, Proc, Status, Value, keys};
 use pmix_wire::{Notification, TAG_NOTIFY, Version};
 
@@ -133,7 +134,8 @@ impl Engine {
             let then = Continuation::EventsRegistered(id, tag, of_host.clone());
             let mut infos = infos;
             sign(&mut infos, user);
-            self.upcall(then, Upcall::RegisterEvents { codes: of_host, infos });
+            let time = timeout_of(&infos);
+            self.upcall_within(then, id, Upcall::RegisterEvents { codes: of_host, infos }, (time, now));
         }
     }
 
@@ -230,8 +232,9 @@ impl Engine {
         if id == PeerId::OWN || range == Range::LOCAL || range == Range::PROC_LOCAL {
             self.reply_status(id, tag, Status::SUCCESS);
         } else {
+            let time = timeout_of(&infos);
             let upcall = Upcall::NotifyEvent { code, source, range, infos };
-            self.upcall(Continuation::Reply(id, tag, Shape::Notify), upcall);
+            self.upcall_within(Continuation::Reply(id, tag, Shape::Notify), id, upcall, (time, now));
         }
     }
 

@@ -18,8 +18,9 @@ use pmix_wire::{blob, jobinfo};
 use super::apart::{REFUSED, Reach, sign_with_name};
 use super::nspaces::{NspaceState, recipient};
 use super::peer::{Actor, Peer, PeerId};
-use super::{Continuation, EXCHANGE, Engine};
+use super::{Continuation, EXCHANGE, Engine, Output};
 use crate::DmodexDone;
+use crate::journal::Reason;
 use crate::upcall::Upcall;
 
 /// How long a Get with `PMIX_IMMEDIATE` waits for the first commit of a local rank.
@@ -673,10 +674,31 @@ impl Engine {
                     if let Some(key) = &get.key {
                         self.missed.count(&proc, key);
                     }
+                    // The caller has set the time itself.
+                    if get.late == Status::ERR_TIMEOUT {
+                        self.log_late(&proc, &get, now);
+                    }
                     self.fail_get(&proc, &get, get.late);
                 }
             }
         }
+    }
+
+    /// Logs whom a Get has waited for whose `PMIX_TIMEOUT` has passed.
+    fn log_late(&mut self, proc: &Proc, get: &WaitingGet, now: Instant) {
+        let Some(peer) = self.peers.get(&get.peer) else { return };
+        let what = get.key.as_ref().map_or_else(|| "all values".to_owned(), |key| format!("key {key}"));
+        let state = self.nspaces.get(&proc.nspace);
+        let client = state.and_then(|state| state.clients.get(&proc.rank));
+        let who = match client {
+            Some(client) if client.committed => "which has committed others".to_owned(),
+            Some(client) if client.has_connected => "which has committed nothing".to_owned(),
+            Some(_) => "which has not connected".to_owned(),
+            None if self.gets.is_asked(proc) => super::answer_of_host("direct_modex", get.since, now),
+            None => "which the host has not registered".to_owned(),
+        };
+        let line = format!("a Get of {} timed out; missing: {what} of {proc}, {who}", peer.proc);
+        self.outputs.push_back(Output::Log(Reason::here().by(Some(peer.user.uid)), line));
     }
 
     /// The host has answered with a remote rank's data. `user` is set if the host also decided about this user's access.

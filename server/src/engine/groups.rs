@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Status, Value, keys};
 use pmix_wire::reply::{Group as Formed, GroupReply};
@@ -79,7 +79,13 @@ impl Engine {
     }
 
     /// A client leaves a group; the other members get an event.
-    pub(super) fn leave_group(&mut self, peer: PeerId, tag: u32, group: Option<CString>, now: Instant) {
+    pub(super) fn leave_group(
+        &mut self,
+        peer: PeerId,
+        tag: u32,
+        group: Option<CString>,
+        (time, now): (Option<Duration>, Instant),
+    ) {
         let Some(proc) = self.peers.get(&peer).map(|peer| peer.proc.clone()) else { return };
         let Some(name) = group.filter(|name| self.is_member(name, &proc)) else {
             return self.reply_status(peer, tag, Status::ERR_NOT_FOUND);
@@ -94,7 +100,7 @@ impl Engine {
             self.reply_status(peer, tag, Status::SUCCESS);
         } else {
             let upcall = Upcall::NotifyEvent { code, source: proc, range: Range::CUSTOM, infos };
-            self.upcall(Continuation::Reply(peer, tag, Shape::Notify), upcall);
+            self.upcall_within(Continuation::Reply(peer, tag, Shape::Notify), peer, upcall, (time, now));
         }
     }
 

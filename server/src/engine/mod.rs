@@ -45,6 +45,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use pmix_client::get::timeout_of;
 use pmix_dstore::codec::{Dialect, Module, Untyped};
 use pmix_dstore::job::{JobData, Values};
 use pmix_dstore::model::{Backing, Bytes, Nspace, Proc, Result, Status};
@@ -167,6 +168,17 @@ enum Continuation {
     Nothing,
 }
 
+/// How long the requester of an upcall waits for the host.
+struct Limit {
+    until: Instant,
+    /// When the host was asked.
+    since: Instant,
+    /// The host's function.
+    slot: &'static str,
+    /// The requester.
+    asker: PeerId,
+}
+
 /// The state of a server.
 pub(crate) struct Engine {
     config: Config,
@@ -181,7 +193,7 @@ pub(crate) struct Engine {
     upcalls: HashMap<u64, Continuation>,
     /// Time-outs of upcalls: when the requester gets `ERR_TIMEOUT`.
     late: BTreeSet<(Instant, u64)>,
-    deadlines: HashMap<u64, Instant>,
+    limits: HashMap<u64, Limit>,
     /// By connect, not yet ended by disconnect.
     connected: Vec<connected::Connected>,
     /// Processes that have finalized, with the number of their finalizes, and the time after which they are not
@@ -260,7 +272,7 @@ impl Engine {
             collective_next: 0,
             upcalls: HashMap::new(),
             late: BTreeSet::new(),
-            deadlines: HashMap::new(),
+            limits: HashMap::new(),
             connected: Vec::new(),
             farewells: VecDeque::new(),
             gets: get::Waiting::default(),
@@ -373,7 +385,9 @@ impl Engine {
             Request::Disconnect { procs, infos } => self.enter(Kind::Disconnect, peer, tag, procs, infos, now),
             Request::GroupConstruct { group, procs, infos } => self.construct(peer, tag, group, procs, infos, now),
             Request::GroupDestruct { group, infos, .. } => self.destruct(peer, tag, group, infos, now),
-            Request::GroupLeave { group, .. } => self.leave_group(peer, tag, group, now),
+            Request::GroupLeave { group, infos } => {
+                self.leave_group(peer, tag, group, (timeout_of(&infos), now));
+            }
             Request::Get { nspace, rank, infos, key } => self.get(peer, tag, Proc::new(nspace, rank), infos, key, now),
             Request::RefreshCache { nspace, rank } => self.refresh(peer, tag, Proc::new(nspace, rank), now),
             Request::Finalize => self.finalize_peer(peer, tag),
@@ -383,8 +397,8 @@ impl Engine {
             Request::IoPull { procs, infos, channels, handler } => {
                 self.pull_output(peer, tag, procs, infos, (channels, handler), now);
             }
-            Request::IoDeregister { infos, handler } => self.stop_output(peer, tag, infos, handler),
-            Request::IoPush { targets, infos, data } => self.push_input(peer, tag, targets, infos, data),
+            Request::IoDeregister { infos, handler } => self.stop_output(peer, tag, infos, handler, now),
+            Request::IoPush { targets, infos, data } => self.push_input(peer, tag, targets, infos, data, now),
             other => self.service(peer, tag, other, now),
         }
     }
@@ -427,8 +441,8 @@ impl Engine {
     }
 
     fn take_answer(&mut self, id: u64, answer: UpcallResult) {
-        if let Some(deadline) = self.deadlines.remove(&id) {
-            self.late.remove(&(deadline, id));
+        if let Some(limit) = self.limits.remove(&id) {
+            self.late.remove(&(limit.until, id));
         }
         match self.upcalls.remove(&id) {
             None | Some(Continuation::Nothing) => {}
@@ -521,6 +535,38 @@ impl Engine {
         }
     }
 
+    /// This process cannot wait for the reply to its request: it is on the server's thread, which would have to receive the reply. Takes
+    /// the request back as far as nobody has seen it: the upcalls that it has led to are made by this same thread.
+    pub fn take_back(&mut self, tag: u32) {
+        let is_of_it = |then: &Continuation| match then {
+            Continuation::Reply(peer, of, _)
+            | Continuation::Spawned(peer, of, _)
+            | Continuation::Pulled(peer, of, _)
+            | Continuation::Monitor(peer, of, _)
+            | Continuation::EventsRegistered(peer, of, _) => (*peer, *of) == (PeerId::OWN, tag),
+            Continuation::Query(asked) => asked.is_of(PeerId::OWN, tag),
+            _ => false,
+        };
+        // One that others have entered, too, goes on.
+        if let Some(collective) = self.withdraw_arrival(PeerId::OWN, tag) {
+            let is_its = |then: &Continuation| matches!(then, Continuation::Collective(of) if *of == collective);
+            let ids: Vec<u64> = self.upcalls.iter().filter(|(_, then)| is_its(then)).map(|(id, _)| *id).collect();
+            ids.into_iter().for_each(|id| self.unmake(id));
+        }
+        let ids: Vec<u64> = self.upcalls.iter().filter(|(_, then)| is_of_it(then)).map(|(id, _)| *id).collect();
+        for id in ids {
+            self.unmake(id);
+        }
+    }
+
+    /// Takes an upcall back that has not been made.
+    fn unmake(&mut self, id: u64) {
+        self.outputs.retain(|output| !matches!(output, Output::Upcall { id: of, .. } if *of == id));
+        completion::close(id);
+        // Undoes what has been noted for the answer. The reply goes to nobody.
+        self.answer(id, UpcallResult::Op(Status::ERR_WOULD_BLOCK));
+    }
+
     /// Deregisters all namespaces: their directories and files are removed. The caller, which holds the lock now, performs the
     /// returned outputs.
     pub fn shut_down(&mut self) -> VecDeque<Output> {
@@ -543,21 +589,43 @@ impl Engine {
     }
 
     /// As [`Engine::upcall`]; the requester gets `ERR_TIMEOUT` if the host has not answered within `time`.
-    fn upcall_within(&mut self, then: Continuation, upcall: Upcall, time: Option<Duration>, now: Instant) {
-        self.upcall_until(then, upcall, time.map(|time| now + time));
+    fn upcall_within(
+        &mut self,
+        then: Continuation,
+        asker: PeerId,
+        upcall: Upcall,
+        (time, now): (Option<Duration>, Instant),
+    ) {
+        self.upcall_until(then, asker, upcall, (time.map(|time| now + time), now));
     }
 
     /// As [`Engine::upcall_within`], with the end of that time.
-    fn upcall_until(&mut self, then: Continuation, upcall: Upcall, until: Option<Instant>) {
+    fn upcall_until(
+        &mut self,
+        then: Continuation,
+        asker: PeerId,
+        upcall: Upcall,
+        (until, since): (Option<Instant>, Instant),
+    ) {
+        let slot = upcall.slot();
         let id = self.upcall(then, upcall);
         if let Some(until) = until {
             self.late.insert((until, id));
-            self.deadlines.insert(id, until);
+            self.limits.insert(id, Limit { until, since, slot, asker });
         }
     }
 
     fn expire_upcalls(&mut self, now: Instant) {
         while let Some((_, id)) = self.late.first().copied().filter(|(deadline, _)| *deadline <= now) {
+            // Nobody waits for the answer of a requester that is gone.
+            if let Some(limit) = self.limits.get(&id)
+                && let Some(peer) = self.peers.get(&limit.asker)
+            {
+                let (asker, answer) = (&peer.proc, answer_of_host(limit.slot, limit.since, now));
+                let line = format!("a request of {asker} timed out; missing: {answer}");
+                let reason = Reason::here().about(limit.slot).by(Some(peer.user.uid));
+                self.outputs.push_back(Output::Log(reason, line));
+            }
             // A later answer is ignored.
             self.answer(id, UpcallResult::Op(Status::ERR_TIMEOUT));
         }
@@ -609,4 +677,10 @@ impl Engine {
     pub fn dmodex_request(&mut self, proc: Proc, done: DmodexDone) -> Status {
         self.serve_dmodex(proc, done)
     }
+}
+
+/// What is missing where the host has not answered an upcall, in words.
+fn answer_of_host(slot: &str, since: Instant, now: Instant) -> String {
+    let seconds = now.saturating_duration_since(since).as_secs_f64();
+    format!("the answer of the host to its {slot} upcall, asked {seconds:.1} s ago")
 }

@@ -263,7 +263,7 @@ impl Engine {
         }
         asker.sign(&mut directives);
         let then = Continuation::Monitor(id, tag, Box::new(wish));
-        self.upcall_within(then, Upcall::Monitor { proc, monitor, error, directives }, time, now);
+        self.upcall_within(then, id, Upcall::Monitor { proc, monitor, error, directives }, (time, now));
     }
 
     /// Takes the host's answer: it monitors, or leaves it to the library.

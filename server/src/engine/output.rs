@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
+use pmix_client::get::timeout_of;
 use pmix_client::output::{STDDIAG, STDERR, STDIN, STDOUT};
 use pmix_dstore::fallible_alloc;
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Result, Status, Value, keys};
@@ -185,7 +186,8 @@ impl Engine {
         }
         let mut infos = infos;
         self.sign_pull(id, &mut infos);
-        self.upcall(Continuation::Pulled(id, tag, number), Upcall::IofPull { procs, infos, channels });
+        let (then, time) = (Continuation::Pulled(id, tag, number), timeout_of(&infos));
+        self.upcall_within(then, id, Upcall::IofPull { procs, infos, channels }, (time, now));
     }
 
     /// The host's answer to a pull. After success the kept output is sent.
@@ -201,7 +203,7 @@ impl Engine {
     }
 
     /// A client ends a pull.
-    pub(super) fn stop_output(&mut self, id: PeerId, tag: u32, mut infos: Vec<Info>, number: u64) {
+    pub(super) fn stop_output(&mut self, id: PeerId, tag: u32, mut infos: Vec<Info>, number: u64, now: Instant) {
         if self.outputs_of_procs.pulls.get(&number).is_none_or(|pull| pull.peer != id) {
             return self.reply_status(id, tag, Status::ERR_NOT_FOUND);
         }
@@ -213,7 +215,8 @@ impl Engine {
         }
         infos.push(Info::new(keys::IOF_STOP, Value::Bool(true)));
         self.sign_pull(id, &mut infos);
-        self.upcall(Continuation::Reply(id, tag, Shape::Status), Upcall::IofPull { procs, infos, channels });
+        let (then, time) = (Continuation::Reply(id, tag, Shape::Status), timeout_of(&infos));
+        self.upcall_within(then, id, Upcall::IofPull { procs, infos, channels }, (time, now));
     }
 
     /// Adds the requester for the host: the upcall has no parameter for it.
@@ -231,6 +234,7 @@ impl Engine {
         targets: Vec<Proc>,
         infos: Vec<Info>,
         data: Option<Vec<u8>>,
+        now: Instant,
     ) {
         if self.is_out_of_reach(id, &targets) {
             return self.reply_status(id, tag, REFUSED);
@@ -241,7 +245,8 @@ impl Engine {
         let mut infos = infos;
         sign(&mut infos, peer.user);
         let shape = if peer.controls_input { Shape::Status } else { Shape::Input { resumed: peer.resumed } };
-        self.upcall(Continuation::Reply(id, tag, shape), Upcall::PushStdin { source, targets, infos, data });
+        let (then, time) = (Continuation::Reply(id, tag, shape), timeout_of(&infos));
+        self.upcall_within(then, id, Upcall::PushStdin { source, targets, infos, data }, (time, now));
     }
 
     /// The host has accepted input of a peer that cannot be paused, and wants no more for now: the reply waits, since the peer sends its

@@ -196,7 +196,7 @@ impl Engine {
 
     /// A connection is gone.
     pub fn disconnected(&mut self, id: PeerId, now: Instant) {
-        self.knocking.remove(&id);
+        self.stop_knocking(id, now);
         self.lose(id, now, true);
     }
 

@@ -57,6 +57,13 @@ pub(super) struct Asked {
     found: Found,
 }
 
+impl Asked {
+    /// Whether it is this request.
+    pub fn is_of(&self, id: PeerId, tag: u32) -> bool {
+        (self.id, self.tag) == (id, tag)
+    }
+}
+
 /// What is found of a query so far.
 #[derive(Default)]
 struct Found {
@@ -182,7 +189,8 @@ impl Engine {
             query
         });
         let (upcall, until) = (Upcall::Query { proc: asker.proc.clone(), queries: signed.collect() }, *until);
-        self.upcall_until(Continuation::Query(Box::new(asked)), upcall, until);
+        let (id, now) = (asked.id, self.now());
+        self.upcall_until(Continuation::Query(Box::new(asked)), id, upcall, (until, now));
     }
 
     /// The host has answered a query, or has not.

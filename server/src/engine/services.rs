@@ -77,7 +77,7 @@ impl Engine {
                 say(&mut infos, keys::PARENT_ID, Value::Proc(proc.clone()));
                 let channels = self.channels_of_spawn(id, &infos);
                 let then = Continuation::Spawned(id, tag, channels);
-                return self.upcall_within(then, Upcall::Spawn { proc, infos, apps }, time, now);
+                return self.upcall_within(then, id, Upcall::Spawn { proc, infos, apps }, (time, now));
             }
             Request::Query { queries } => return self.query(id, tag, Form::Infos, queries, (time, now)),
             Request::ResolvePeers { node, nspace } => {
@@ -135,7 +135,7 @@ impl Engine {
             }
             _ => return self.reply_status(id, tag, Status::ERR_NOT_SUPPORTED),
         };
-        self.upcall_within(Continuation::Reply(id, tag, shape), upcall, time, now);
+        self.upcall_within(Continuation::Reply(id, tag, shape), id, upcall, (time, now));
     }
 
     pub(super) fn asker(&self, peer: &Peer) -> Asker {
@@ -174,7 +174,7 @@ impl Engine {
                 self.asker(peer).sign_some(&mut directives);
             }
             let upcall = Upcall::JobControl { proc, targets, directives };
-            self.upcall_within(Continuation::Reply(id, tag, Shape::Infos), upcall, time, now);
+            self.upcall_within(Continuation::Reply(id, tag, Shape::Infos), id, upcall, (time, now));
         }
     }
 

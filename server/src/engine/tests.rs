@@ -57,6 +57,7 @@ mod forms;
 mod gets;
 mod groups;
 mod inspection;
+mod late;
 mod monitors;
 mod namespaces_of_connects;
 mod nspaces;

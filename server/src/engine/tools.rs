@@ -1,5 +1,7 @@
 //! Tools: processes that connect by themselves, with a name of their own or without one.
 
+use std::time::Instant;
+
 use pmix_dstore::model::{Bytes, Info, Proc, Result, Status, Value, keys};
 use pmix_wire::{ClientReply, Hello, PeerKind, ToolReply, Version};
 
@@ -12,6 +14,7 @@ use super::{Continuation, Engine, Output, Standing};
 use crate::access::User;
 use crate::completion::UpcallResult;
 use crate::config::TOOL_PROOF_VARIABLE as DEMAND;
+use crate::journal::Reason;
 use crate::upcall::Upcall;
 
 /// Whether singletons of this release wait for the answer that clients get: from 5.0.9 and from 6.1 on. Others wait for that of tools,
@@ -39,9 +42,19 @@ pub(super) struct Knocking {
     hello: Hello,
     user: User,
     is_remote: bool,
+    /// When the host was asked.
+    since: Instant,
 }
 
 impl Engine {
+    /// A connection is gone. If it was that of a tool that the host has not admitted, the tool may have waited for that in vain.
+    pub(super) fn stop_knocking(&mut self, id: PeerId, now: Instant) {
+        let Some(Knocking { user, since, .. }) = self.knocking.remove(&id) else { return };
+        let answer = super::answer_of_host("tool_connected", since, now);
+        let line = format!("a tool of user {} has gone, and was not admitted; missing: {answer}", user.uid);
+        self.outputs.push_back(Output::Log(Reason::here().by(Some(user.uid)), line));
+    }
+
     /// A tool's first message.
     pub(super) fn tool_hello(&mut self, id: PeerId, transport: Transport, kind: PeerKind, hello: Hello) {
         let user = match self.check_tool(transport, kind, &hello) {
@@ -53,7 +66,8 @@ impl Engine {
             Ok(infos) => infos,
             Err(status) => return self.refuse_hello(id, transport.user(), &hello, &status.to_string()),
         };
-        self.knocking.insert(id, Knocking { kind, hello, user, is_remote: transport.is_remote() });
+        let since = self.now();
+        self.knocking.insert(id, Knocking { kind, hello, user, is_remote: transport.is_remote(), since });
         self.upcall(Continuation::AdmitTool(id), Upcall::ToolConnected { infos });
     }
 
@@ -179,7 +193,7 @@ impl Engine {
 
     /// Takes the host's answer about a tool: its name, or a refusal.
     pub(super) fn admit_tool(&mut self, id: PeerId, answer: UpcallResult) {
-        let Some(Knocking { kind, hello, user, is_remote }) = self.knocking.remove(&id) else { return };
+        let Some(Knocking { kind, hello, user, is_remote, .. }) = self.knocking.remove(&id) else { return };
         let by = match (&hello.proc, &answer) {
             (None, _) => NamedBy::Host,
             (Some(_), UpcallResult::Name(..)) => NamedBy::Itself,
