@@ -78,8 +78,7 @@ fn doctor_tells_the_last_steps_of_a_killed_rank_and_of_a_directory_that_was_left
     let of_rank_1 = format!("(process {pid}): in PMIx_Fence of job run-");
     let told: Vec<_> = ended.stdout.lines().filter(|line| line.contains(&of_rank_1)).collect();
     assert_eq!(told.len(), 3, "{ended}");
-    let is_whole =
-        |line: &&str| line.starts_with("  rank 1 of run-") && line.contains("; before: PMIx_Fence of job ");
+    let is_whole = |line: &&str| line.starts_with("  rank 1 of run-") && line.contains("; before: PMIx_Fence of job ");
     assert!(told.iter().all(is_whole), "{ended}");
     assert_contains(&ended, &["last steps:\n", "\"in PMIx_Fence of job run-"]);
     let (_, left) = ended.stdout.split_once("left:\n").expect("the directory");
@@ -128,10 +127,7 @@ fn a_signal_shows_the_steps_of_a_rank_that_hangs() {
         ended.stderr.lines().filter(|line| line.starts_with("pmix-dstore[") && line.contains(text)).count()
     };
     assert!(pid_lines("]: signal 12, the last steps:") >= 2, "{ended}");
-    assert!(
-        pid_lines("]: PMIx_Commit of 1 value, ") >= 2 && pid_lines("]: in PMIx_Fence of job run-") >= 1,
-        "{ended}"
-    );
+    assert!(pid_lines("]: PMIx_Commit of 1 value, ") >= 2 && pid_lines("]: in PMIx_Fence of job run-") >= 1, "{ended}");
     assert_eq!(ended.count("SIGUSR2 leads to the library"), 2, "{ended}");
     assert_eq!(ended.count("finalized: SIGUSR2 leads to nobody, handled 0"), 2, "{ended}");
     assert_contains(&ended, &["job: 0"]);

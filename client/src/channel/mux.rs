@@ -668,7 +668,12 @@ impl State {
                 Ok(_) => {}
                 Err(Errno::EAGAIN | Errno::ENOBUFS) => return,
                 // Replies that the peer sent before it closed may still be unread. The reader detects the end.
-                Err(_) => self.outgoing.clear(),
+                Err(Errno::EPIPE | Errno::ECONNRESET) => self.outgoing.clear(),
+                Err(_) => {
+                    // What was not sent is never answered. The reader must see an end, and complete what waits.
+                    self.outgoing.clear();
+                    let _ = shutdown(wire.socket.as_raw_fd(), Shutdown::Both);
+                }
             }
         }
     }

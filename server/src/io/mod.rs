@@ -88,6 +88,8 @@ pub(crate) struct Loop {
     listeners: HashMap<Nspace, u64>,
     token_next: u64,
     accept_again: Option<Instant>,
+    /// The last attempt to accept failed for another reason than a lack of descriptors or memory.
+    cannot_accept: bool,
     /// When to accept over TCP again: the socket table is rate-limited.
     tcp_again: Option<Instant>,
     /// Connections over TCP whose users are looked up at one time.
@@ -142,6 +144,7 @@ impl Loop {
             listeners: HashMap::new(),
             token_next: TOKEN_FIRST + connections,
             accept_again: None,
+            cannot_accept: false,
             tcp_again: None,
             tcp_accepts: (descriptors / 8).max(TCP_ACCEPTS_MIN),
             door,
@@ -344,9 +347,25 @@ impl Loop {
         let is_shortage = |error: &io::Error| {
             matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS))
         };
+        // The connection is gone, or there is none.
+        let is_passing = |error: &io::Error| {
+            use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
+            matches!(error.kind(), ConnectionAborted | Interrupted | WouldBlock)
+        };
         match next(self) {
-            Ok(accepted) => return Some(accepted),
-            Err(error) if !is_shortage(&error) => return None,
+            Ok(accepted) => {
+                self.cannot_accept = false;
+                return Some(accepted);
+            }
+            Err(error) if is_passing(&error) => return None,
+            Err(error) if !is_shortage(&error) => {
+                // Said once: the cause may stay.
+                if !std::mem::replace(&mut self.cannot_accept, true) {
+                    self.shared.log(&format!("cannot take new connections for now: {error}"));
+                }
+                self.pause_accepting();
+                return None;
+            }
             Err(_) => {}
         }
         if self.door.spend_reserve() {
