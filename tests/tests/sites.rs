@@ -54,7 +54,8 @@ fn assert_outcome(launcher: &[String], ranks: &[String], outcome: Outcome) {
             assert_eq!((ended.code(), ended.count(" checks, 0 failed")), (0, 2), "{outcome:?}: {ended}");
         }
         Outcome::Line(text) => {
-            assert!(ended.code() > 0 && ended.stderr.contains(text), "{outcome:?}: {ended}");
+            let is_said = ended.stderr.contains(text) || ended.stdout.contains(text);
+            assert!(ended.code() > 0 && is_said, "{outcome:?}: {ended}");
         }
     }
     traces.assert_none_left(&ended);
