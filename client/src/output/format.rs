@@ -195,19 +195,28 @@ impl Format {
 
     /// A line (or a piece of one) of a process with its prefix, or its XML element.
     pub(crate) fn format_line(&self, source: &Proc, channel: u16, line: &[u8], details: &Details) -> Vec<u8> {
-        if !self.xml && !self.timestamp && self.tag == Tag::Nothing {
-            return line.to_vec();
-        }
         let stream = match channel {
             channel if channel & STDOUT != 0 => "stdout",
             channel if channel & STDERR != 0 => "stderr",
             _ => "stddiag",
         };
+        self.format_at(source, stream, line, details, SystemTime::now())
+    }
+
+    /// The same of any stream by its name, with a time that the process may have chosen.
+    pub fn format_named(&self, source: &Proc, stream: &str, line: &[u8], time: SystemTime) -> Vec<u8> {
+        self.format_at(source, stream, line, &(None, None), time)
+    }
+
+    fn format_at(&self, source: &Proc, stream: &str, line: &[u8], details: &Details, time: SystemTime) -> Vec<u8> {
+        if !self.xml && !self.timestamp && self.tag == Tag::Nothing {
+            return line.to_vec();
+        }
         let nspace = String::from_utf8_lossy(source.nspace.as_bytes());
         let job = nspace.rsplit('@').next().unwrap_or(&nspace);
         let rank = source.rank;
         let (host, pid) = (details.0.as_deref().unwrap_or("unknown"), details.1.as_deref().unwrap_or("unknown"));
-        let time = if self.timestamp { now() } else { String::new() };
+        let time = if self.timestamp { text_of(time) } else { String::new() };
         if self.xml {
             let mut formatted = format!("<{stream}").into_bytes();
             let mut attribute = |name: &str, value: &str| {
@@ -286,9 +295,9 @@ fn escape(text: &[u8], into: &mut Vec<u8>) {
     }
 }
 
-/// The time, as `ctime` writes it.
-fn now() -> String {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+/// A time, as `ctime` writes it.
+pub fn text_of(time: SystemTime) -> String {
+    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let mut text = [0; 64];
     // SAFETY: `ctime_r` writes at most 26 bytes; the buffer has 64.
     let written = unsafe { libc::ctime_r(&(seconds as libc::time_t), text.as_mut_ptr()) };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 pub use pmix_wire::IoDelivery;
 
-pub use self::format::{Format, default_to_files_only};
+pub use self::format::{Format, default_to_files_only, text_of};
 pub use self::writer::Writer;
 
 /// `PMIX_FWD_STDIN_CHANNEL`.

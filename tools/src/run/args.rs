@@ -10,6 +10,7 @@ use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum};
 
 use super::hosts;
+use super::log::{self, Outlets};
 use super::placement::{BIND_TO, BindTo, MAP_BY, MapBy};
 use super::spelling::spelled_out;
 
@@ -98,6 +99,12 @@ pub struct Options {
     /// Write the server's address, for tools, to a file, - (standard output) or + (standard error), when the job has started
     #[arg(long, value_name = "TO", value_parser = place, allow_hyphen_values = true)]
     report_uri: Option<String>,
+    /// File to which ranks and tools log the job's record (PMIX_LOG_JOB_RECORD of PMIx_Log); each record is appended
+    #[arg(long, value_name = "FILE", value_parser = absolute)]
+    log_file: Option<PathBuf>,
+    /// Socket of the syslog service to which they log (PMIX_LOG_SYSLOG)
+    #[arg(long, value_name = "SOCKET", value_parser = absolute, default_value = log::SYSLOG)]
+    syslog: PathBuf,
     /// Let tools on other hosts connect, by munge, where the administrator permits it
     #[arg(long)]
     remote: bool,
@@ -197,6 +204,8 @@ pub struct Args {
     pub report_uri: Option<String>,
     /// Tools on other hosts may connect.
     pub remote: bool,
+    /// Where ranks and tools log.
+    pub outlets: Outlets,
     /// Where ranks are to wait.
     pub stops: Stops,
     /// What the user should know before the job starts.
@@ -313,6 +322,7 @@ impl Options {
             report_to: self.report_to,
             report_uri: self.report_uri,
             remote: self.remote,
+            outlets: Outlets { syslog: self.syslog, record: self.log_file },
             stops: Stops { on_exec: self.stop_on_exec, in_init: self.stop_in_init, in_app: self.stop_in_app },
             warnings,
             library: match self.lib {
@@ -400,6 +410,11 @@ fn place(text: &str) -> Result<String, String> {
     }
     let path = std::path::absolute(text).map_err(|error| error.to_string())?;
     path.into_os_string().into_string().map_err(|path| format!("{} is not UTF-8", path.display()))
+}
+
+/// A path that stays the same file whatever directory this process is in.
+fn absolute(text: &str) -> Result<PathBuf, String> {
+    std::path::absolute(text).map_err(|error| error.to_string())
 }
 
 fn count(text: &str) -> Result<u32, String> {

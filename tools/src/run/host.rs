@@ -1,6 +1,7 @@
 //! The launcher's implementation of [`Host`]: the upcalls of its server.
 
 use std::ffi::{CStr, CString};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -9,11 +10,16 @@ use crossbeam::channel::{Receiver, Sender, unbounded};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use parking_lot::Mutex;
 use pmix_client::events::range;
+use pmix_dstore::fallible_alloc;
 use pmix_dstore::model::{App, Info, Key, Nspace, Proc, Query, Rank, Status, Value, keys};
-use pmix_server::{Completion, GroupOperation, Host};
+use pmix_server::{Completion, Credential, GroupOperation, Host};
 
-use super::control::{Control, JobRanks, Ranks};
+use super::checkpoint;
+use super::clerk::Clerk;
+use super::control::{Control, JobRanks, Ranks, may_control};
+use super::credentials;
 use super::groups::Groups;
+use super::log::{self, Outlets};
 use super::output::Stream;
 use super::published::{Lookup, Published, Terms, WaitingLookup};
 use super::refused;
@@ -35,9 +41,9 @@ pub(super) enum Event {
     Connected(u32),
     /// A rank has called finalize.
     Finalized(u32),
-    /// A rank prints with `PMIx_Log`. The call completes when the text is written, so that no rank prints faster than
+    /// Texts of a rank's `PMIx_Log`, or about its call. The call completes when they are written, so that no rank prints faster than
     /// the reader reads.
-    Print(Vec<(Stream, Vec<u8>)>, Completion<Status>),
+    Print(Vec<(Stream, Vec<u8>)>, Continuation),
     /// A rank waits at this breakpoint for a debugger.
     Halted(u32, CString),
     /// A debugger releases these ranks; it has told only the launcher if `is_ours` is set.
@@ -55,6 +61,26 @@ pub(super) enum Event {
         by: Proc,
         /// Takes the answer.
         done: Infos,
+    },
+    /// A process asks for a checkpoint of ranks, or tells how those of its job want to be asked.
+    Checkpoint {
+        /// What it asks.
+        request: checkpoint::Request,
+        /// The ranks.
+        ranks: Ranks,
+        /// The process.
+        by: Proc,
+        /// Takes the answer.
+        done: Infos,
+    },
+    /// A rank's checkpoint is complete, or has failed.
+    Checkpointed {
+        /// The rank.
+        rank: u32,
+        /// The name of the checkpoint, if the rank tells it.
+        id: Option<CString>,
+        /// Whether it is complete.
+        is_complete: bool,
     },
     /// A process starts a job.
     Spawn {
@@ -91,6 +117,45 @@ pub(super) enum Event {
     },
 }
 
+/// What completes a call.
+pub(super) struct Continuation(Box<dyn FnOnce() + Send>);
+
+impl Continuation {
+    pub fn new(then: impl FnOnce() + Send + 'static) -> Continuation {
+        Continuation(Box::new(then))
+    }
+
+    pub fn complete(self) {
+        (self.0)();
+    }
+}
+
+impl fmt::Debug for Continuation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Continuation")
+    }
+}
+
+/// The sending end of the events.
+#[derive(Clone)]
+pub(super) struct Post {
+    sender: Sender<Event>,
+    wake: Arc<EventFd>,
+}
+
+impl Post {
+    pub fn send(&self, event: Event) {
+        // Ignore the error: the launcher's loop ends before the server only when the process ends.
+        let _ = self.sender.send(event);
+        self.wake();
+    }
+
+    /// Has the launcher's loop look at what it waits for.
+    fn wake(&self) {
+        let _ = self.wake.write(1);
+    }
+}
+
 /// The receiving end of the events, with a descriptor to poll.
 pub(super) struct Events {
     receiver: Receiver<Event>,
@@ -98,6 +163,7 @@ pub(super) struct Events {
     pub wake: Arc<EventFd>,
     published: Arc<Mutex<Published>>,
     groups: Arc<Mutex<Groups>>,
+    writer: Arc<Clerk>,
 }
 
 impl Events {
@@ -111,6 +177,11 @@ impl Events {
     /// The values that processes have published.
     pub fn published(&self) -> &Mutex<Published> {
         &self.published
+    }
+
+    /// Waits at most so long until syslog and files have what processes have logged.
+    pub fn finish_logging(&self, wait: Duration) {
+        self.writer.close(wait);
     }
 
     /// A process has ended: its values of that persistence go, and no group waits for it.
@@ -131,8 +202,12 @@ impl Events {
 
 /// The launcher as a host.
 pub(super) struct RunHost {
-    sender: Sender<Event>,
-    wake: Arc<EventFd>,
+    post: Post,
+    /// Writes what processes log to other places than the launcher's streams.
+    writer: Arc<Clerk>,
+    outlets: Outlets,
+    /// Asks munge, which may be stopped.
+    security: Clerk,
     published: Arc<Mutex<Published>>,
     jobs: Jobs,
     /// The server's name, with which the names of tools begin.
@@ -144,22 +219,29 @@ pub(super) struct RunHost {
 
 impl RunHost {
     /// The host of these jobs and of their server, and the receiving end of its events.
-    pub fn new(jobs: Jobs, server: &Nspace) -> Result<(RunHost, Events), String> {
+    pub fn new(jobs: Jobs, server: &Nspace, outlets: Outlets) -> Result<(RunHost, Events), String> {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let wake = Arc::new(EventFd::from_flags(flags).map_err(|error| format!("eventfd: {error}"))?);
         let (sender, receiver) = unbounded();
         let published = Arc::default();
         let groups: Arc<Mutex<Groups>> = Arc::default();
+        let writer = Arc::new(Clerk::new("pmixrun-log"));
         let (published_there, groups_there) = (Arc::clone(&published), Arc::clone(&groups));
-        let events = Events { receiver, wake: Arc::clone(&wake), published: published_there, groups: groups_there };
+        let events = Events {
+            receiver,
+            wake: Arc::clone(&wake),
+            published: published_there,
+            groups: groups_there,
+            writer: Arc::clone(&writer),
+        };
         let (server, tools) = (server.clone(), AtomicU64::new(0));
-        Ok((RunHost { sender, wake, published, groups, jobs, server, tools }, events))
+        let post = Post { sender, wake };
+        let security = Clerk::new("pmixrun-munge");
+        Ok((RunHost { post, writer, outlets, security, published, groups, jobs, server, tools }, events))
     }
 
     fn send(&self, event: Event) {
-        // Ignore the error: the launcher's loop ends before the server only when the process ends.
-        let _ = self.sender.send(event);
-        let _ = self.wake.write(1);
+        self.post.send(event);
     }
 
     /// A debugger has released ranks, which have been told.
@@ -174,6 +256,52 @@ impl RunHost {
         if let Ok(ranks) = ranks {
             self.send(Event::Released { ranks, is_ours });
         }
+    }
+
+    fn checkpoint(
+        &self,
+        by: &Proc,
+        targets: &[Proc],
+        directives: &[Info],
+        request: checkpoint::Request,
+        done: Infos,
+    ) -> Status {
+        if !may_control(directives) {
+            return Status::ERR_NO_PERMISSIONS;
+        }
+        let ranks = match Ranks::read(&self.jobs.lock(), targets) {
+            Ok(ranks) => ranks,
+            Err(status) => return status,
+        };
+        self.send(Event::Checkpoint { request, ranks, by: by.clone(), done });
+        Status::SUCCESS
+    }
+
+    /// A process has told that its checkpoint is complete, or has failed.
+    pub fn checkpointed(&self, code: Status, source: &Proc, infos: &[Info]) {
+        let Some(rank) = self.number(source) else { return };
+        let id = Info::find(infos, keys::JOB_CTRL_CHECKPOINT).and_then(Value::as_c_str).map(CStr::to_owned);
+        self.send(Event::Checkpointed { rank, id, is_complete: code == Status::JCTRL_CHECKPOINT_COMPLETE });
+    }
+
+    /// Does what a process asks of munge; `done` takes the answer, and the launcher's loop says why there is none.
+    fn ask_munge<T: 'static>(
+        &self,
+        by: &Proc,
+        what: &'static str,
+        work: impl FnOnce() -> Result<T, credentials::Refusal> + Send + 'static,
+        done: impl FnOnce(Status, Option<T>) + Send + 'static,
+    ) -> Status {
+        let (post, by) = (self.post.clone(), by.clone());
+        let task = move || match work() {
+            Ok(answer) => done(Status::SUCCESS, Some(answer)),
+            Err((status, why)) => {
+                let line = format!("pmixrun: {by} {what} {}: {why}\n", refused::named(status));
+                let answer = Continuation::new(move || done(status, None));
+                post.send(Event::Print(vec![(Stream::Err, line.into_bytes())], answer));
+            }
+        };
+        if self.security.ask(task) { Status::SUCCESS } else { Status::ERR_OUT_OF_RESOURCE }
     }
 
     /// The number of a rank; none of a tool.
@@ -248,6 +376,11 @@ impl Host for RunHost {
             done.complete((Status::SUCCESS, vec![self.groups.lock().next_context()]));
             return Status::SUCCESS;
         }
+        match checkpoint::Request::read(directives) {
+            Ok(None) => {}
+            Ok(Some(request)) => return self.checkpoint(proc, targets, directives, request, done),
+            Err(status) => return status,
+        }
         let control = Control::read(&self.jobs.lock(), targets, directives);
         match control {
             Ok(control) => self.send(Event::Control { control, by: proc.clone(), done }),
@@ -303,7 +436,7 @@ impl Host for RunHost {
             published.wait(WaitingLookup { by: proc.clone(), keys: keys.to_vec(), deadline, done });
             drop(published);
             // The launcher's loop must learn of the deadline.
-            let _ = self.wake.write(1);
+            self.post.wake();
             return Status::SUCCESS;
         }
         let data = published.read(proc, keys);
@@ -334,6 +467,9 @@ impl Host for RunHost {
         if code == Status::DEBUGGER_RELEASE {
             self.release(infos, range == range::RM);
         }
+        if code == Status::JCTRL_CHECKPOINT_COMPLETE || code == Status::ERR_PROC_CHECKPOINT {
+            self.checkpointed(code, source, infos);
+        }
         // All processes are this server's clients, and the server has sent them the event.
         Status::OPERATION_SUCCEEDED
     }
@@ -352,31 +488,37 @@ impl Host for RunHost {
         }
     }
 
-    fn log(&self, proc: &Proc, data: &[Info], _directives: &[Info], done: Completion<Status>) -> Status {
-        let mut texts = Vec::new();
-        for info in data {
-            let bytes = match &info.value {
-                Value::ByteObject(bytes) => bytes,
-                other => match other.as_text() {
-                    Some(text) => text,
-                    None => continue,
-                },
-            };
-            if info.key.is(keys::LOG_STDOUT) {
-                texts.push((Stream::Out, bytes.to_vec()));
-            } else if info.key.is(keys::LOG_STDERR) || info.key.is(keys::LOG_MSG) {
-                texts.push((Stream::Err, bytes.to_vec()));
-            } else if info.key.is(keys::LOG_SYSLOG) || info.key.is(keys::LOG_LOCAL_SYSLOG) {
-                let text = String::from_utf8_lossy(bytes);
-                let line = format!("pmixrun: rank {} logs: {text}\n", proc.rank);
-                texts.push((Stream::Err, line.into_bytes()));
-            }
+    fn get_credential(&self, proc: &Proc, infos: &[Info], done: Completion<(Status, Credential)>) -> Status {
+        let Ok(infos) = Info::copies(infos) else { return Status::ERR_NOMEM };
+        let done =
+            move |status, credential: Option<Credential>| done.complete((status, credential.unwrap_or_default()));
+        self.ask_munge(proc, "asks for a credential, and gets", move || credentials::get(&infos), done)
+    }
+
+    fn validate_credential(&self, proc: &Proc, credential: &[u8], infos: &[Info], done: Infos) -> Status {
+        let (Ok(infos), Ok(credential)) = (Info::copies(infos), fallible_alloc::copy(credential)) else {
+            return Status::ERR_NOMEM;
+        };
+        let done = move |status, said: Option<Vec<Info>>| done.complete((status, said.unwrap_or_default()));
+        self.ask_munge(proc, "shows a credential, and gets", move || credentials::validate(&credential, &infos), done)
+    }
+
+    fn log(&self, proc: &Proc, data: &[Info], directives: &[Info], done: Completion<Status>) -> Status {
+        let request = match log::Request::read(proc, data, directives) {
+            Ok(request) => request,
+            Err(status) => return status,
+        };
+        let (post, outlets, may_wait) = (self.post.clone(), self.outlets.clone(), request.may_wait());
+        let log = move || {
+            let log::Logged { texts, status } = request.perform(&outlets);
+            // The launcher's loop prints, because the server's thread must not wait for the reader.
+            post.send(Event::Print(texts, Continuation::new(move || done.complete(status))));
+        };
+        match may_wait {
+            false => log(),
+            true if self.writer.ask(log) => {}
+            true => return Status::ERR_OUT_OF_RESOURCE,
         }
-        if texts.is_empty() {
-            return Status::ERR_NOT_SUPPORTED;
-        }
-        // The launcher's loop prints, because the server's thread must not wait for the reader.
-        self.send(Event::Print(texts, done));
         Status::SUCCESS
     }
 }
@@ -391,7 +533,8 @@ mod tests {
 
     fn host() -> (RunHost, Events) {
         let job = JobRanks { nspace: Nspace::new("job").unwrap(), first: 0, size: 4 };
-        RunHost::new(Arc::new(Mutex::new(vec![job])), &Nspace::new("server").unwrap()).unwrap()
+        let outlets = Outlets { syslog: "/nonexistent".into(), record: None };
+        RunHost::new(Arc::new(Mutex::new(vec![job])), &Nspace::new("server").unwrap(), outlets).unwrap()
     }
 
     #[test]

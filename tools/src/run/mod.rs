@@ -2,7 +2,10 @@
 
 pub mod args;
 mod binding;
+mod checkpoint;
+mod clerk;
 mod control;
+mod credentials;
 mod directories;
 mod groups;
 mod halts;
@@ -10,6 +13,7 @@ mod hang;
 mod host;
 mod hosts;
 mod job;
+mod log;
 mod output;
 mod placement;
 mod pmi;
@@ -62,6 +66,7 @@ fn complain(message: &str) {
 
 fn set_up_and_run(args: &Args) -> Result<i32, String> {
     args.warnings.iter().for_each(|warning| complain(warning));
+    args.outlets.check()?;
     ranks::bear_full_files()?;
     let of = |app: &AppArgs| Program::of(app, &args.library, args.stops.on_exec);
     let apps =
@@ -78,7 +83,7 @@ fn set_up_and_run(args: &Args) -> Result<i32, String> {
     let directories = Directories::create(&args.tmpdir, ranks, &watchdog)?;
     let session = Session::new(ranks, args.bind_to)?;
     let jobs = Jobs::default();
-    let (host, events) = RunHost::new(Arc::clone(&jobs), &session.server.nspace)?;
+    let (host, events) = RunHost::new(Arc::clone(&jobs), &session.server.nspace, args.outlets.clone())?;
     let mut server_infos = vec![
         Info::new(keys::SERVER_NSPACE, Value::string(session.server.nspace.as_bytes())),
         Info::new(keys::SERVER_RANK, Value::Rank(session.server.rank)),
@@ -97,7 +102,7 @@ fn set_up_and_run(args: &Args) -> Result<i32, String> {
     let host = Arc::new(host);
     let server =
         Server::init(host.clone(), &server_infos).map_err(|status| format!("the server did not start: {status}"))?;
-    hear_releases(&server, host)?;
+    hear_events(&server, host)?;
     let plan = Plan { apps, stops: args.stops.clone(), parent: None, others: Vec::new() };
     let launcher =
         Launcher { args, watchdog: &watchdog, binding: &binding, directories: &directories, server: &server };
@@ -107,15 +112,18 @@ fn set_up_and_run(args: &Args) -> Result<i32, String> {
     Ok(if ended.exit_status == 0 && !is_reported { EXIT_OUTPUT } else { ended.exit_status })
 }
 
-/// Lets the host know of a debugger's release that is for all processes of the node, which is no upcall.
-fn hear_releases(server: &Server, host: Arc<RunHost>) -> Result<(), String> {
+/// Lets the host know of a debugger's release and of a rank's checkpoint that are told to all processes of the node, which is no upcall.
+fn hear_events(server: &Server, host: Arc<RunHost>) -> Result<(), String> {
     let on_event = move |_: HandlerId, event: pmix_client::Event, done: EventDone| {
-        host.release_told(&event.infos);
+        match event.status {
+            Status::DEBUGGER_RELEASE => host.release_told(&event.infos),
+            code => host.checkpointed(code, &event.source, &event.infos),
+        }
         done.finish(Status::SUCCESS, Vec::new());
     };
     let client = server.client();
-    let registered =
-        client.register_event_handler(vec![Status::DEBUGGER_RELEASE], Vec::new(), Arc::new(on_event)).wait();
+    let codes = vec![Status::DEBUGGER_RELEASE, Status::JCTRL_CHECKPOINT_COMPLETE, Status::ERR_PROC_CHECKPOINT];
+    let registered = client.register_event_handler(codes, Vec::new(), Arc::new(on_event)).wait();
     registered.map(drop).map_err(|status| format!("the server takes no events: {status}"))
 }
 

@@ -18,6 +18,16 @@ pub(super) enum Stream {
     Err,
 }
 
+impl Stream {
+    /// Its name in marks of lines.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stream::Out => "stdout",
+            Stream::Err => "stderr",
+        }
+    }
+}
+
 /// A rank's unfinished line and its tag.
 pub(super) struct Lines {
     tag: String,
@@ -30,11 +40,7 @@ const LINE_LEN_MAX: usize = 1 << 16;
 impl Lines {
     /// The lines of one stream of a rank, tagged with its name or unchanged.
     pub fn new(rank: &str, stream: Stream, tagged: bool) -> Lines {
-        let name = match stream {
-            Stream::Out => "stdout",
-            Stream::Err => "stderr",
-        };
-        let tag = if tagged { format!("[{rank}]<{name}>: ") } else { String::new() };
+        let tag = if tagged { format!("[{rank}]<{}>: ", stream.name()) } else { String::new() };
         Lines { tag, pending: Vec::new() }
     }
 

@@ -1,8 +1,13 @@
 //! What `pmixrun` refuses for what it is, and the line that tells its user why.
 
-use pmix_dstore::model::{Info, Value, keys};
+use pmix_dstore::model::{Info, Status, Value, keys};
 
 use crate::value::name_of;
+
+/// What a process gets, by its name alone.
+pub(super) fn named(status: Status) -> &'static str {
+    status.name().unwrap_or("an error")
+}
 
 /// Why there is no allocation to change, for the line that names who has asked. `directive` is a `pmix_alloc_directive_t`.
 pub(super) fn allocation(directive: u8, infos: &[Info]) -> String {
@@ -25,24 +30,26 @@ pub(super) fn allocation(directive: u8, infos: &[Info]) -> String {
 }
 
 /// Directives of `PMIx_Job_control` that need what `pmixrun` does not have, and why it has not.
-const NOT_HERE: [(&str, &str); 10] = [
+const NOT_HERE: [(&str, &str); 5] = [
     (keys::JOB_CTRL_CANCEL, NO_QUEUE),
-    (keys::JOB_CTRL_RESTART, NO_CHECKPOINTER),
-    (keys::JOB_CTRL_CHECKPOINT, NO_CHECKPOINTER),
-    (keys::JOB_CTRL_CHECKPOINT_EVENT, NO_CHECKPOINTER),
-    (keys::JOB_CTRL_CHECKPOINT_SIGNAL, NO_CHECKPOINTER),
-    (keys::JOB_CTRL_CHECKPOINT_TIMEOUT, NO_CHECKPOINTER),
-    (keys::JOB_CTRL_CHECKPOINT_METHOD, NO_CHECKPOINTER),
+    (keys::JOB_CTRL_RESTART, NO_RESTART),
     (keys::JOB_CTRL_PROVISION, NO_IMAGES),
     (keys::JOB_CTRL_PROVISION_IMAGE, NO_IMAGES),
     (keys::JOB_CTRL_PREEMPTIBLE, NO_QUEUE),
 ];
 
-const NO_CHECKPOINTER: &str = "pmixrun has no checkpointer; let the program write its own state, or send it a signal \
-                               that it takes for that (PMIX_JOB_CTRL_SIGNAL)";
+const NO_CHECKPOINTER: &str = "pmixrun has no checkpointer; let the program write its own state, and ask for it by an event \
+                               (PMIX_JOB_CTRL_CHECKPOINT_EVENT) or a signal (PMIX_JOB_CTRL_CHECKPOINT_SIGNAL)";
+const NO_RESTART: &str = "pmixrun starts no process anew, and does not know where a program keeps its state; end the job and run it again, \
+                          with its state";
 const NO_QUEUE: &str = "pmixrun carries out each request at once and runs no job instead of another; end a job with \
                         PMIX_JOB_CTRL_TERMINATE";
 const NO_IMAGES: &str = "pmixrun runs on this node as it is; prepare the node before the job starts";
+
+/// Why there is no checkpoint without an event or a signal: of the request, nor as the job's ranks want to be asked.
+pub(super) fn checkpoint() -> String {
+    format!("asks for PMIX_JOB_CTRL_CHECKPOINT, and gets PMIX_ERR_NOT_SUPPORTED: {NO_CHECKPOINTER}")
+}
 
 /// Why a request that was not supported is refused, if it is for one of its directives.
 pub(super) fn control(directives: &[Info]) -> Option<String> {
@@ -60,8 +67,8 @@ mod tests {
         let ask = |key: &'static str| {
             control(&[Info::new(keys::USERID, Value::Uint32(0)), Info::new(key, Value::Bool(true))])
         };
-        let why = ask(keys::JOB_CTRL_CHECKPOINT_EVENT).unwrap();
-        assert!(why.starts_with("asks for PMIX_JOB_CTRL_CHECKPOINT_EVENT, and gets PMIX_ERR_NOT_SUPPORTED: "), "{why}");
+        let why = ask(keys::JOB_CTRL_RESTART).unwrap();
+        assert!(why.starts_with("asks for PMIX_JOB_CTRL_RESTART, and gets PMIX_ERR_NOT_SUPPORTED: "), "{why}");
         assert_eq!(ask(keys::JOB_CTRL_KILL), None);
     }
 

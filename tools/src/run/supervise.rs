@@ -1,5 +1,6 @@
 //! Runs a job: starts its ranks, forwards input and output, and ends the job as a whole.
 
+mod checkpoints;
 mod spawn;
 mod speakers;
 mod start;
@@ -19,16 +20,17 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{Pid, getpgrp, read, tcgetpgrp, write};
 use pmix_dstore::model::{Nspace, Proc, Rank, Status};
-use pmix_server::{Completion, Server, Waiting};
+use pmix_server::{Server, Waiting};
 
 use super::EXIT_OUTPUT;
 use super::args::Args;
 use super::binding::Binding;
+use super::checkpoint::Checkpoints;
 use super::control::JobRanks;
 use super::directories::{Directories, JobDirectory};
 use super::halts::Halts;
 use super::hang;
-use super::host::{Event, Events, Jobs};
+use super::host::{Continuation, Event, Events, Infos, Jobs};
 use super::job::{Job, Plan, Session};
 use super::output::{Lines, Sink, Stream};
 use super::pmi::Pmi;
@@ -193,6 +195,7 @@ struct Supervisor<'a> {
     held: Vec<Held>,
     /// Signals to ranks that the watchdog has not confirmed yet. The first is under way, the others wait for it.
     controls: VecDeque<Signalling>,
+    checkpoints: Checkpoints,
     /// Serves ranks of the launched job that speak PMI-1.
     pmi: Pmi,
     /// How many have connected so.
@@ -200,7 +203,7 @@ struct Supervisor<'a> {
 }
 
 /// A text to print, and the completion of the call that asked for it.
-type Held = (Vec<(Stream, Vec<u8>)>, Completion<Status>);
+type Held = (Vec<(Stream, Vec<u8>)>, Continuation);
 
 /// Blocks the signals that the launcher reads from a descriptor; returns the descriptor.
 pub(super) fn block_signals() -> Result<SignalFd, String> {
@@ -257,6 +260,7 @@ pub(super) fn supervise(
         libraries: BTreeMap::new(),
         held: Vec::new(),
         controls: VecDeque::new(),
+        checkpoints: Checkpoints::default(),
         pmi_ranks: 0,
     };
     let started_job = supervisor.add_job(name, plan).and_then(|job| supervisor.start(job));
@@ -313,6 +317,8 @@ impl Supervisor<'_> {
             self.pass_output(index, PIPE_LEN_MAX);
             self.close_outputs(index);
         }
+        // What has been logged last may still be on its way.
+        self.events.finish_logging(self.args.grace);
         self.take_events();
         self.print_held(true);
         self.write_rest();
@@ -375,7 +381,8 @@ impl Supervisor<'_> {
         let abort = self.abort.as_ref().map(|abort| abort.until);
         let stdin = (self.wants_stdin() && !self.may_read_stdin()).then(|| now + FOREGROUND_CHECK);
         let of_jobs = self.jobs.iter().filter_map(|job| job.kill_at);
-        let others = [self.kill_at, self.timeout_at, abort, stdin, self.events.expire(now)].into_iter().flatten();
+        let asked = [self.events.expire(now), self.checkpoints.next()];
+        let others = [self.kill_at, self.timeout_at, abort, stdin].into_iter().chain(asked).flatten();
         of_jobs.chain(others).min()
     }
 
@@ -437,6 +444,7 @@ impl Supervisor<'_> {
             self.watchdog.signal_all(Signal::SIGKILL);
         }
         self.kill_terminated_jobs(now);
+        self.expire_checkpoints(now);
     }
 
     fn poll(&mut self, wait: PollTimeout) -> Vec<Source> {
@@ -570,13 +578,9 @@ impl Supervisor<'_> {
             Event::Halted(rank, breakpoint) => self.halted(rank as usize, &breakpoint),
             Event::Released { ranks, is_ours } => self.released(&ranks, is_ours),
             Event::Control { control, by, done } => self.control(&control, &by, done),
-            Event::Refused { by, why, done } => {
-                // Where nobody reads, the lines of a program that asks again and again would fill the memory.
-                if !self.stderr.is_full() {
-                    self.say(&format!("{by} {why}"));
-                }
-                done.complete((Status::ERR_NOT_SUPPORTED, Vec::new()));
-            }
+            Event::Checkpoint { request, ranks, by, done } => self.checkpoint(request, &ranks, by, done),
+            Event::Checkpointed { rank, id, is_complete } => self.checkpointed(rank, id, is_complete),
+            Event::Refused { by, why, done } => self.refuse(&by, &why, done),
             Event::Query(queries, done) => done.complete(table::answer(&self.tables(), &queries)),
             Event::Spawn { by, infos, apps, done } => self.spawn(by, &infos, apps, done),
             Event::Print(texts, done) => self.held.push((texts, done)),
@@ -593,6 +597,15 @@ impl Supervisor<'_> {
         }
     }
 
+    /// Answers a request for what the launcher does not have.
+    fn refuse(&mut self, by: &Proc, why: &str, done: Infos) {
+        // Where nobody reads, the lines of a program that asks again and again would fill the memory.
+        if !self.stderr.is_full() {
+            self.say(&format!("{by} {why}"));
+        }
+        done.complete((Status::ERR_NOT_SUPPORTED, Vec::new()));
+    }
+
     /// Prints texts of `PMIx_Log` until too much output is queued; the remaining calls wait.
     fn print_held(&mut self, no_more_ranks: bool) {
         for (texts, done) in std::mem::take(&mut self.held) {
@@ -602,7 +615,7 @@ impl Supervisor<'_> {
                 continue;
             }
             texts.iter().for_each(|(stream, text)| self.sink(*stream).write(text));
-            done.complete(Status::SUCCESS);
+            done.complete();
         }
     }
 
@@ -645,6 +658,7 @@ impl Supervisor<'_> {
         }
         self.report_halts(job);
         self.events.process_ended(&self.proc(index));
+        self.checkpoints_without(index);
         // This completes operations that wait for the rank.
         self.server.deregister_client(&self.proc(index), None);
         if job == 0 {
