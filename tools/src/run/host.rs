@@ -9,9 +9,11 @@ use crossbeam::channel::{Receiver, Sender, unbounded};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use parking_lot::Mutex;
 use pmix_client::events::range;
+use pmix_dstore::fallible_alloc;
 use pmix_dstore::model::{App, Info, Key, Nspace, Proc, Query, Rank, Status, Value, keys};
 use pmix_server::{Completion, GroupOperation, Host};
 
+use super::acknowledged;
 use super::control::{Control, JobRanks, Ranks};
 use super::groups::Groups;
 use super::output::Stream;
@@ -37,7 +39,7 @@ pub(super) enum Event {
     Finalized(u32),
     /// A rank prints with `PMIx_Log`. The call completes when the text is written, so that no rank prints faster than
     /// the reader reads.
-    Print(Vec<(Stream, Vec<u8>)>, Completion<Status>),
+    Print(Proc, Vec<(Stream, Vec<u8>)>, Completion<Status>),
     /// A rank waits at this breakpoint for a debugger.
     Halted(u32, CString),
     /// A debugger releases these ranks; it has told only the launcher if `is_ours` is set.
@@ -76,6 +78,26 @@ pub(super) enum Event {
         /// Takes the answer.
         done: Infos,
     },
+    /// A process has input for ranks.
+    Input {
+        /// The process.
+        by: Proc,
+        /// The ranks.
+        targets: Vec<Proc>,
+        /// The input; none, or an empty one, is its end.
+        data: Option<Vec<u8>>,
+        /// Takes the answer.
+        done: Completion<Status>,
+    },
+    /// A tool has written so much of the output that it was sent.
+    Taken {
+        /// The tool.
+        by: Proc,
+        /// How much.
+        bytes: u64,
+    },
+    /// The connection of this tool is lost.
+    ToolLost(Proc),
     /// A process asks about the job.
     Query(Vec<Query>, Infos),
     /// A process asks to end the job.
@@ -165,6 +187,15 @@ impl RunHost {
     /// A debugger has released ranks, which have been told.
     pub fn release_told(&self, infos: &[Info]) {
         self.release(infos, false);
+    }
+
+    /// A process is gone that has not called finalize. Of ranks the watchdog tells, too.
+    pub fn lost(&self, infos: &[Info]) {
+        if let Some(Value::Proc(proc)) = Info::find(infos, keys::EVENT_AFFECTED_PROC)
+            && self.number(proc).is_none()
+        {
+            self.send(Event::ToolLost(proc.clone()));
+        }
     }
 
     /// A debugger releases the ranks that it names, or all.
@@ -331,11 +362,27 @@ impl Host for RunHost {
             let breakpoint = Info::find(infos, keys::BREAKPOINT).and_then(Value::as_c_str).unwrap_or_default();
             self.send(Event::Halted(number, breakpoint.to_owned()));
         }
+        if let Some(bytes) = acknowledged::read(code, infos) {
+            self.send(Event::Taken { by: source.clone(), bytes });
+        }
         if code == Status::DEBUGGER_RELEASE {
             self.release(infos, range == range::RM);
         }
         // All processes are this server's clients, and the server has sent them the event.
         Status::OPERATION_SUCCEEDED
+    }
+
+    fn push_stdin(
+        &self,
+        source: &Proc,
+        targets: &[Proc],
+        _infos: &[Info],
+        data: Option<&[u8]>,
+        done: Completion<Status>,
+    ) -> Status {
+        let Ok(data) = data.map(fallible_alloc::copy).transpose() else { return Status::ERR_NOMEM };
+        self.send(Event::Input { by: source.clone(), targets: targets.to_vec(), data, done });
+        Status::SUCCESS
     }
 
     fn group(
@@ -376,7 +423,7 @@ impl Host for RunHost {
             return Status::ERR_NOT_SUPPORTED;
         }
         // The launcher's loop prints, because the server's thread must not wait for the reader.
-        self.send(Event::Print(texts, done));
+        self.send(Event::Print(proc.clone(), texts, done));
         Status::SUCCESS
     }
 }
@@ -390,7 +437,7 @@ mod tests {
     }
 
     fn host() -> (RunHost, Events) {
-        let job = JobRanks { nspace: Nspace::new("job").unwrap(), first: 0, size: 4 };
+        let job = JobRanks { nspace: Nspace::new("job").unwrap(), first: 0, size: 4, is_launched: true };
         RunHost::new(Arc::new(Mutex::new(vec![job])), &Nspace::new("server").unwrap()).unwrap()
     }
 
