@@ -110,7 +110,8 @@ impl Serving {
         assert!(busy.is_none(), "watchdogs are left: {busy:?}");
         let processes = self.processes();
         let count = |directory: &str| {
-            let counts = processes.iter().map(|pid| fs::read_dir(format!("/proc/{pid}/{directory}")).map_or(0, Iterator::count));
+            let counts =
+                processes.iter().map(|pid| fs::read_dir(format!("/proc/{pid}/{directory}")).map_or(0, Iterator::count));
             counts.sum()
         };
         Holdings {

@@ -637,6 +637,40 @@ mod tests {
     }
 
     #[test]
+    fn a_persistent_launcher_and_its_front_ends() {
+        let args = run("--serve --grace 1 --bind-to core --report-uri -");
+        assert_eq!((args.mode, args.apps.len(), args.bind_to), (Mode::Serve, 0, BindTo::Core));
+        assert_eq!(run("-n 1 prog --serve").mode, Mode::Job);
+        for (text, dvm) in [
+            ("77", Dvm::Pid(77)),
+            ("pid:77", Dvm::Pid(77)),
+            ("a.0;tcp4://127.0.0.1:5", Dvm::Uri("a.0;tcp4://127.0.0.1:5".into())),
+            ("file:/x", Dvm::Uri("file:/x".into())),
+            ("ns:a", Dvm::Nspace("a".into())),
+        ] {
+            assert_eq!(run(&format!("--dvm {text} -n 2 --map-by slot prog")).mode, Mode::Front(dvm), "{text}");
+        }
+        assert_eq!(run("-dvm-uri file:/x -n 1 prog").mode, Mode::Front(Dvm::Uri("file:/x".into())));
+        for (line, word) in [
+            ("--serve -n 1 prog", "-n is of a job"),
+            ("--serve prog", "the program is of a job"),
+            ("--serve --timeout 3", "--timeout is of a job"),
+            ("--serve --json", "--json is of a job"),
+            ("--serve --dvm 7", "cannot be used with"),
+            ("--dvm 7 -n 1 --bind-to core prog", "--bind-to is decided by the persistent pmixrun"),
+            ("--dvm 7 -n 1 --map-by core prog", "--map-by is decided by the persistent pmixrun"),
+            ("--dvm 7 -n 1 --grace 1 prog", "--grace is decided"),
+            ("--dvm 7 -n 1 --lib system prog", "--lib is decided"),
+            ("--dvm 7 -n 1 --report prog", "--report is decided"),
+            ("--dvm here -n 1 prog", "a process number, an address"),
+            ("--dvm 7 -n 1", "PROGRAM"),
+        ] {
+            let error = parse(line).expect_err(line);
+            assert!(error.contains(word), "{line}: {error}");
+        }
+    }
+
+    #[test]
     fn stops_for_debuggers() {
         assert_eq!(run("-n 1 prog").stops, Stops::default());
         let stops = run("-n 1 --stop-on-exec --stop-in-init --stop-in-app prog").stops;

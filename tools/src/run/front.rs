@@ -320,7 +320,7 @@ impl Front {
             let infos = acknowledged::infos(std::mem::take(&mut self.unsaid));
             let me = self.client.me().clone();
             // A launcher that is gone needs none.
-            drop(self.client.notify_event(acknowledged::CODE, me, range::RM, infos));
+            let _ = self.client.notify_event(acknowledged::CODE, me, range::RM, infos).start(Box::new(|_| ()));
         }
     }
 
@@ -349,9 +349,9 @@ impl Front {
         self.control(Info::new(keys::JOB_CTRL_TERMINATE, Value::Bool(true)));
     }
 
-    /// Asks the launcher to do something to the job. Its end is the answer.
+    /// Asks the launcher to do something to the job, whose end is the answer. One that is gone has ended it.
     fn control(&self, directive: Info) {
-        drop(self.client.job_control(vec![self.job.clone()], vec![directive]));
+        let _ = self.client.job_control(vec![self.job.clone()], vec![directive]).start(Box::new(|_| ()));
     }
 
     /// Forwards the input as soon as it may be read: in the background of a terminal it is for the foreground job.

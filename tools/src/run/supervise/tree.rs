@@ -317,7 +317,11 @@ impl Supervisor<'_> {
 
     /// Says what the ranks of a tree wait for.
     fn say_what_waits(&mut self, id: u32, waiting: &Waiting) {
-        let tables: Vec<_> = self.jobs_of(id).map(|(_, job)| self.table(job)).collect();
+        let root = self.trees.get(&id).map(|tree| tree.root);
+        let mut jobs: Vec<(u32, &RunningJob)> = self.jobs_of(id).collect();
+        // The others are named.
+        jobs.sort_by_key(|(number, _)| Some(*number) != root);
+        let tables: Vec<_> = jobs.into_iter().map(|(_, job)| self.table(job)).collect();
         let lines = hang::explained(&tables, waiting);
         lines.iter().for_each(|line| self.say_to(id, line));
     }
