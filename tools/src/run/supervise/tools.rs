@@ -14,20 +14,12 @@ use super::super::control::{Action, Control, Ranks};
 use super::super::halts::ON_EXEC;
 use super::super::host::Infos;
 use super::super::table::{Row, Table};
-use super::tree::LAUNCHED;
+use super::tree::{LAUNCHED, Signalling};
 use super::{RankState, RunningJob, Supervisor};
 
 /// What the launcher offers for debuggers, on its command line and in a spawn.
 pub(super) const FOR_DEBUGGERS: [&str; 4] =
     [keys::DEBUG_STOP_ON_EXEC, keys::DEBUG_STOP_IN_INIT, keys::DEBUG_STOP_IN_APP, keys::DEBUGGER_DAEMONS];
-
-/// A signal that the watchdog has not confirmed yet.
-pub(super) struct Signalling {
-    signal: Signal,
-    pids: Vec<Pid>,
-    /// The answer to the process that asked for it.
-    pub done: Option<Infos>,
-}
 
 impl Supervisor<'_> {
     /// The ranks' processes and the states of the jobs.

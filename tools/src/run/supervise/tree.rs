@@ -7,12 +7,13 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 use pmix_dstore::model::{Proc, Status};
 use pmix_server::Waiting;
 
 use super::super::hang;
+use super::super::host::Infos;
 use super::super::watchdog::Watchdog;
-use super::tools::Signalling;
 use super::{ABORT_DELAY, EXIT_TIMEOUT, RunningJob, Stream, Supervisor};
 
 /// The number of the tree of the job that the launcher was called for. A persistent launcher has none.
@@ -34,6 +35,14 @@ pub(super) struct PendingAbort {
     pub rank: Option<u32>,
     status: i32,
     what: String,
+}
+
+/// A signal that the watchdog has not confirmed yet.
+pub(super) struct Signalling {
+    pub signal: Signal,
+    pub pids: Vec<Pid>,
+    /// The answer to the process that asked for it.
+    pub done: Option<Infos>,
 }
 
 /// The tool that has started a tree and gets its output.
