@@ -153,7 +153,7 @@ fn soak(jobs: usize) -> Result<(), Box<dyn Error>> {
     traces.assert_none_left("");
     let as_json = |held: Holdings| {
         let Holdings { processes, descriptors, threads, files, memory } = held;
-        serde_json::json!({ "processes": processes, "descriptors": descriptors, "threads": threads, "files": files, "private_kib": memory })
+        serde_json::json!({ "processes": processes, "descriptors": descriptors, "threads": threads, "files": files, "anonymous_kib": memory })
     };
     let is_flat = [half, turned, last].iter().all(|held| {
         let counts = |held: &Holdings| (held.processes, held.descriptors, held.threads, held.files);

@@ -35,7 +35,7 @@ pub struct Holdings {
     pub threads: usize,
     /// Files and directories below its directory for temporary files, and those of its segments.
     pub files: usize,
-    /// The memory of the processes that no others share, in KiB.
+    /// The memory of the processes that no file backs, in KiB.
     pub memory: usize,
 }
 
@@ -149,9 +149,9 @@ fn files_below(directory: &Path) -> usize {
     entries.map(|entry| 1 + if entry.path().is_dir() { files_below(&entry.path()) } else { 0 }).sum()
 }
 
-/// The memory that a process alone has, in KiB.
+/// The memory of a process that no file backs, in KiB. What is swapped out counts: a machine may do so with what rests.
 fn own_memory(pid: u32) -> usize {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
     let of = |line: &str| line.split_whitespace().nth(1).and_then(|kib| kib.parse::<usize>().ok());
-    text.lines().filter(|line| line.starts_with("Private_")).filter_map(of).sum()
+    text.lines().filter(|line| line.starts_with("Anonymous:") || line.starts_with("Swap:")).filter_map(of).sum()
 }

@@ -292,12 +292,16 @@ impl Supervisor<'_> {
     }
 
     fn run(&mut self) {
-        while !self.trees.is_empty() || (self.is_serving && !self.is_ending) {
+        while !self.is_done() {
             self.turn();
         }
         self.take_events();
         self.print_held(true);
         self.write_rest();
+    }
+
+    fn is_done(&self) -> bool {
+        self.trees.is_empty() && (!self.is_serving || self.is_ending)
     }
 
     /// Waits until all output is written; a signal or the time limit ends the wait.
@@ -357,6 +361,11 @@ impl Supervisor<'_> {
     fn turn(&mut self) {
         self.take_early_news();
         let now = Instant::now();
+        // It may be the end of the last rank: then nothing would end the wait.
+        self.tend_trees(now);
+        if self.is_done() {
+            return;
+        }
         let wait = match self.deadline(now) {
             None => PollTimeout::NONE,
             Some(deadline) => {
