@@ -280,7 +280,7 @@ impl Supervisor<'_> {
             Signal::SIGINT if self.is_ending => {
                 self.trees.values().for_each(|tree| tree.watchdog.signal_all(Signal::SIGKILL));
             }
-            signal => self.end_serving(&signal.to_string()),
+            signal => self.end_serving(signal.as_ref()),
         }
     }
 
