@@ -31,6 +31,7 @@
 #   make bench-wireup         whole MPI jobs beside the stock library, pmixrun and a floor: start, memory, processor time;
 #                             BENCH_ARGS="--rounds 30", or "--ranks memory@256:3 --pairs 2" for memory instead of times; with
 #                             --root DIR under Open MPI 5 or 6, with --nodes 4 under Slurm, both as root; JSON in target/bench-wireup
+#   make bench-serve          whole MPI jobs in a persistent pmixrun, in a pmixrun of their own and under mpirun; BENCH_ARGS="--rounds 31 --ranks 4"
 #   make bench-modex          a fence without data and direct modex beside a collecting fence, 4 to 1,008 ranks on 1 to 16 servers; JSON in
 #                             target/bench-modex; BENCH_ARGS="--rounds 9 --jobs 4x64,16x256"
 #   make modex                records what Open MPI publishes and reads, here and in the roots ROOTS, into tests/modex
@@ -40,6 +41,7 @@
 #   make fuzz                 each fuzz target for FUZZ_SECONDS (60); needs a nightly compiler and cargo-fuzz
 #   make soak PART=simulation   whole jobs in one process from seeds, SOAK_STEPS (1,000,000) of them from SOAK_SEED (the date); a seed that
 #                             fails is printed with a short script. Without PART, all parts
+#   make soak PART=serve      SOAK_JOBS (1000) jobs in turn in a persistent pmixrun, and 50 at once: memory, descriptors and files stay flat
 #   make loom                 the publication protocol in every order of the memory model
 #   make keys                 each key of docs/coverage.md taken out of the library: its tests must fail
 #   make asan tsan valgrind miri   the tests under checkers of memory and threads; asan, tsan and miri want nightly Rust
@@ -171,6 +173,10 @@ bench-wireup: deps-test build
 	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) bench -p pmix-benches --bench wireup -- \
 	    --out $(abspath $(target))/bench-wireup $(BENCH_ARGS)
 
+.PHONY: bench-serve
+bench-serve: deps-test build
+	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) bench -p pmix-benches --bench serve -- $(BENCH_ARGS)
+
 .PHONY: bench-modex
 bench-modex: deps-test build
 	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) bench -p pmix-benches --bench modex -- --out $(abspath $(target))/bench-modex $(BENCH_ARGS)
@@ -210,12 +216,15 @@ fuzz:
 	.ci/fuzz $(or $(FUZZ_SECONDS),60)
 
 # Long runs, by part; each ends with a line of figures.
-soak_parts = simulation
-.PHONY: soak soak-simulation
+soak_parts = simulation serve
+.PHONY: soak soak-simulation soak-serve
 soak: $(addprefix soak-,$(or $(PART),$(soak_parts)))
 soak-simulation: deps-build
 	$(CARGO) build --profile simulate -p pmix-simulate
 	$(target)/simulate/pmix-simulate $(or $(SOAK_STEPS),1000000) $(or $(SOAK_SEED),$(shell date +%y%m%d)0000)
+
+soak-serve: deps-test build
+	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) bench -p pmix-benches --bench serve -- --soak $(or $(SOAK_JOBS),1000)
 
 # The planted faults, which the simulation must find.
 .PHONY: simulate-faults

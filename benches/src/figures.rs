@@ -14,6 +14,13 @@ pub fn median(figures: impl IntoIterator<Item = f64>) -> f64 {
     spread(figures)[0]
 }
 
+/// The lower quartile, the median and the upper quartile; NaN of none.
+pub fn quartiles(figures: impl IntoIterator<Item = f64>) -> [f64; 3] {
+    let mut figures: Vec<f64> = figures.into_iter().collect();
+    figures.sort_by(f64::total_cmp);
+    [1, 2, 3].map(|quarter| figures.get(figures.len() * quarter / 4).copied().unwrap_or(f64::NAN))
+}
+
 /// Lines that begin with `kind`: the next word, and the numbers after it.
 pub fn lines(text: &str, kind: &str) -> Vec<(String, Vec<f64>)> {
     let of_kind = text.lines().filter_map(|line| line.strip_prefix(kind)?.strip_prefix(' '));

@@ -21,7 +21,7 @@ use crate::late::Limited;
 use crate::link::{progresses_itself, receive};
 use crate::operation::{Operation, outcome};
 use crate::output::format::{self, Details};
-use crate::output::{Format, IoDelivery, OutputHandler, STDIN, Writer};
+use crate::output::{ConsoleHandler, Format, IoDelivery, OutputHandler, STDIN, Writer};
 use pmix_wire::Request;
 use pmix_wire::reply::IoPullReply;
 
@@ -65,6 +65,8 @@ enum Taker {
 /// Writes output that belongs to no pull.
 struct Console {
     writer: Writer,
+    /// Takes the output instead of the writers.
+    handler: Option<ConsoleHandler>,
     /// Writers of jobs that the tool spawned with formatting directives.
     of_jobs: HashMap<Nspace, Writer>,
     /// Spawns under way. Output of unknown jobs may belong to them.
@@ -75,6 +77,10 @@ struct Console {
 
 impl Console {
     fn write(&mut self, inner: &Arc<Inner>, output: &IoDelivery) -> Result<()> {
+        if let Some(handler) = &self.handler {
+            handler(output);
+            return Ok(());
+        }
         let writer = self.of_jobs.get_mut(&output.source.nspace).unwrap_or(&mut self.writer);
         writer.write(&output.source, output.channel, &output.data, &inner.details(writer, &output.source))
     }
@@ -227,10 +233,23 @@ impl Client {
 
     /// Makes this process, a tool or a server, show output that belongs to no pull.
     pub fn show_output(&self, format: Format) {
-        let console =
-            Console { writer: Writer::new(format, true), of_jobs: HashMap::new(), spawning: 0, held: Vec::new() };
+        let console = Console {
+            writer: Writer::new(format, true),
+            handler: None,
+            of_jobs: HashMap::new(),
+            spawning: 0,
+            held: Vec::new(),
+        };
         // Set once, when the tool starts.
         let _ = self.inner.outputs.console.set(Mutex::new(console));
+    }
+
+    /// Gives the output that belongs to no pull, that of the jobs which this process spawns, to a handler instead of writing it. The handler
+    /// asks the library for nothing that waits. Only tools, and servers that show output, have such output.
+    pub fn hand_output_to(&self, handler: ConsoleHandler) {
+        if let Some(console) = self.inner.outputs.console.get() {
+            console.lock().handler = Some(handler);
+        }
     }
 }
 

@@ -19,5 +19,8 @@ pub const STDERR: u16 = 4;
 /// `PMIX_FWD_STDDIAG_CHANNEL`.
 pub const STDDIAG: u16 = 8;
 
+/// Handles the output of jobs that this process has spawned.
+pub type ConsoleHandler = Arc<dyn Fn(&IoDelivery) + Send + Sync>;
+
 /// Handles the output of a pull; the first argument is the pull's number.
 pub type OutputHandler = Arc<dyn Fn(u64, IoDelivery) + Send + Sync>;

@@ -183,8 +183,9 @@ pub enum Command {
         /// What is to happen
         #[command(flatten)]
         action: Control,
-        /// The processes, such as job:0,job:1, or job:* for a job
-        #[arg(long, required = true, value_delimiter = ',', value_name = "NSPACE:RANK,...")]
+        /// The processes, such as job:0,job:1, or job:* for a job; without them all that the host has, which --terminate and --kill end with
+        /// their host where that is a persistent one
+        #[arg(long, value_delimiter = ',', value_name = "NSPACE:RANK,...")]
         targets: Vec<String>,
         /// A name for the request, by which it can be cancelled
         #[arg(long, value_name = "ID")]

@@ -95,7 +95,8 @@ pub fn ranks(action: Action, target: &Target) -> Result<Printout, String> {
 pub fn processes(server: &Server, action: Action, targets: &[String], id: Option<&str>) -> Result<Printout, String> {
     let procs = targets.iter().map(|target| process(target)).collect::<Result<Vec<_>, _>>()?;
     let id = id.map(|id| Info::new(keys::JOB_CTRL_ID, Value::string(id)));
-    ask(server, &targets.join(","), procs, [action.info()].into_iter().chain(id).collect())
+    let named = if targets.is_empty() { "all processes".to_owned() } else { targets.join(",") };
+    ask(server, &named, procs, [action.info()].into_iter().chain(id).collect())
 }
 
 /// Asks the host to control processes. `what` names them for people.

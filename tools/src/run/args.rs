@@ -14,6 +14,11 @@ use super::log::{self, Outlets};
 use super::placement::{BIND_TO, BindTo, MAP_BY, MapBy};
 use super::spelling::spelled_out;
 
+const USAGE: &str = "\
+pmixrun -n N [OPTIONS] PROGRAM [ARGS...]
+       pmixrun --serve [OPTIONS]
+       pmixrun --dvm PID|URI|file:FILE -n N [OPTIONS] PROGRAM [ARGS...]";
+
 const AFTER_HELP: &str = "\
 The exit status is that of the first rank that failed, 128 + N for one killed by signal N; 124 after the time limit, 125 if the job could \
 not be started, 2 for a wrong command line, 1 if only output was lost.
@@ -28,11 +33,15 @@ debugger go on when it sends PMIX_DEBUGGER_RELEASE.
 A colon before -n begins a further application of the same job, which may have -x, --genv, --mca and --wdir of its own. Its ranks follow \
 those of the one before. After -- the program has all words.
 
+With --serve, pmixrun starts no job: it serves those that --dvm and PMIx_Spawn start, until it gets SIGTERM or SIGINT or a tool ends it, \
+and then ends the jobs that run. Each job ends alone, for its own failures. With --dvm, pmixrun is the front end of a job there: output, \
+input, signals and the exit status are as without it.
+
 Options with one dash that people know from mpirun and mpiexec, such as -np or -wdir, are taken, too.";
 
 /// Start the ranks of a parallel program on this node and serve them as their PMIx server
 #[derive(Parser, Debug)]
-#[command(name = "pmixrun", version, after_help = AFTER_HELP, max_term_width = 120, override_usage = "pmixrun -n N [OPTIONS] PROGRAM [ARGS...]")]
+#[command(name = "pmixrun", version, after_help = AFTER_HELP, max_term_width = 120, override_usage = USAGE)]
 pub struct Options {
     /// Number of ranks; without it, the slots of --host or --hostfile, or N of --map-by ppr:N:node
     #[arg(short = 'n', long = "np", alias = "n", short_alias = 'c', value_name = "N", value_parser = count)]
@@ -108,6 +117,13 @@ pub struct Options {
     /// Let tools on other hosts connect, by munge, where the administrator permits it
     #[arg(long)]
     remote: bool,
+    /// Start no job, and serve those that others start: a persistent pmixrun
+    #[arg(long, conflicts_with = "dvm")]
+    serve: bool,
+    /// Start the job in the persistent pmixrun of this process number, of this address, or of the address in this file; ns:NAME is that of
+    /// a namespace
+    #[arg(long, aliases = ["dvm-uri"], value_name = "PID|URI|file:FILE", value_parser = Dvm::read)]
+    dvm: Option<Dvm>,
     /// Stop each rank before the first instruction of its program, for a debugger
     #[arg(long)]
     stop_on_exec: bool,
@@ -121,7 +137,7 @@ pub struct Options {
     #[arg(long, hide = true)]
     allow_run_as_root: bool,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM [ARGS]")]
+    #[arg(required_unless_present = "serve", trailing_var_arg = true, value_name = "PROGRAM [ARGS]")]
     words: Vec<OsString>,
 }
 
@@ -131,6 +147,48 @@ enum Tag {
     /// With the rank.
     #[value(help = "with the rank", alias = "rank")]
     Tag,
+}
+
+/// What `pmixrun` is called for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// To run a job.
+    #[default]
+    Job,
+    /// To serve jobs that others start.
+    Serve,
+    /// To start a job in a persistent one.
+    Front(Dvm),
+}
+
+/// How a persistent `pmixrun` is named; "DVM" is what people of this field call it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Dvm {
+    /// By the number of its process.
+    Pid(u32),
+    /// By its namespace.
+    Nspace(String),
+    /// By its address, or by a file with it: `file:FILE`.
+    Uri(String),
+}
+
+impl Dvm {
+    fn read(text: &str) -> Result<Dvm, String> {
+        let number = text.strip_prefix("pid:").unwrap_or(text);
+        if let Ok(pid) = number.parse() {
+            return Ok(Dvm::Pid(pid));
+        }
+        match text.split_once(':') {
+            Some(("ns", name)) if !name.is_empty() => Ok(Dvm::Nspace(name.into())),
+            Some(("uri", uri)) if !uri.is_empty() => Ok(Dvm::Uri(uri.into())),
+            Some(("file", file)) if !file.is_empty() => Ok(Dvm::Uri(text.into())),
+            _ if text.contains(';') => Ok(Dvm::Uri(text.into())),
+            _ => {
+                Err("a process number, an address NSPACE.RANK;tcp4://HOST:PORT, file:FILE or ns:NAMESPACE is expected"
+                    .into())
+            }
+        }
+    }
 }
 
 /// The form of the report.
@@ -184,7 +242,9 @@ pub struct AppArgs {
 /// The programs to run, and the options.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Args {
-    /// The applications, of which there is at least one. Their ranks follow each other.
+    /// What it is called for.
+    pub mode: Mode,
+    /// The applications, of which there is at least one, but for a persistent launcher. Their ranks follow each other.
     pub apps: Vec<AppArgs>,
     /// Binding.
     pub bind_to: BindTo,
@@ -241,7 +301,12 @@ impl Args {
             further.push(Options::from_arg_matches(&matches)?);
         }
         let (first, _) = spelled_out(&Options::command(), first);
-        Options::try_parse_from(first)?.checked(&further).map_err(wrong)
+        let matches = Options::command().try_get_matches_from(first)?;
+        let options = Options::from_arg_matches(&matches)?;
+        if let Some(why) = options.misplaced(&matches) {
+            return Err(wrong(why));
+        }
+        options.checked(&further).map_err(wrong)
     }
 
     /// The number of ranks of all applications.
@@ -296,12 +361,7 @@ fn process_set(name: &str) -> Result<CString, String> {
 impl Options {
     /// The job; `further` are the applications after the first.
     fn checked(self, further: &[Options]) -> Result<Args, String> {
-        let count = |options: &Options| options.ranks.map(u64::from).ok_or("the number of ranks is missing");
-        let of_further: u64 = further.iter().map(count).sum::<Result<u64, _>>()?;
-        let mut apps = vec![self.application(self.count_of_ranks(of_further)?)?];
-        for options in further {
-            apps.push(options.application(options.ranks.unwrap_or_default())?);
-        }
+        let apps = if self.serve { Vec::new() } else { self.applications(further)? };
         // As mpirun binds where ranks are mapped.
         let by_map = self.map_by.filter(|map| map.by_core).map_or(BindTo::None, |_| BindTo::Core);
         let warnings = std::iter::once(&self).chain(further).flat_map(Options::missing).collect();
@@ -311,7 +371,13 @@ impl Options {
         } else {
             (self.report || self.report_to.is_some()).then_some(Report::Text)
         };
+        let mode = match self.dvm {
+            _ if self.serve => Mode::Serve,
+            Some(dvm) => Mode::Front(dvm),
+            None => Mode::Job,
+        };
         Ok(Args {
+            mode,
             apps,
             bind_to: self.bind_to.unwrap_or(by_map),
             tag_output: self.tag_output || self.output.is_some(),
@@ -331,6 +397,46 @@ impl Options {
                 Some(directory) => Library::In(directory),
             },
         })
+    }
+
+    /// An option that is given and that is not for what `pmixrun` is called for.
+    fn misplaced(&self, matches: &ArgMatches) -> Option<String> {
+        // What a persistent launcher decides for all its jobs.
+        const OF_SERVER: [&str; 10] =
+            ["bind_to", "lib", "grace", "tmpdir", "report", "json", "report_to", "report_uri", "remote", "serve"];
+        const OF_BOTH: [&str; 2] = ["map_by", "allow_run_as_root"];
+        let given = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
+        let ids = matches.ids().map(clap::Id::as_str).filter(|id| *id != "Options");
+        let name = |id: &str| match id {
+            "ranks" => "-n".to_owned(),
+            "variables" => "-x".to_owned(),
+            "pairs" => "--genv".to_owned(),
+            "words" => "the program".to_owned(),
+            id => format!("--{}", id.replace('_', "-")),
+        };
+        let mut given = ids.filter(given);
+        if self.serve {
+            let reports = ["report", "json", "report_to"];
+            let is_of_job = |id: &&str| !OF_SERVER.contains(id) && !OF_BOTH.contains(id) || reports.contains(id);
+            let name = name(given.find(is_of_job)?);
+            return Some(format!(
+                "{name} is of a job, and --serve starts none: give it to pmixrun --dvm, which starts one there"
+            ));
+        }
+        self.dvm.as_ref()?;
+        let binds = self.map_by.is_some_and(|map| map.by_core);
+        let name = name(given.find(|id| OF_SERVER.contains(id) || *id == "map_by" && binds)?);
+        Some(format!("{name} is decided by the persistent pmixrun for all its jobs: give it to pmixrun --serve"))
+    }
+
+    fn applications(&self, further: &[Options]) -> Result<Vec<AppArgs>, String> {
+        let count = |options: &Options| options.ranks.map(u64::from).ok_or("the number of ranks is missing");
+        let of_further: u64 = further.iter().map(count).sum::<Result<u64, _>>()?;
+        let mut apps = vec![self.application(self.count_of_ranks(of_further)?)?];
+        for options in further {
+            apps.push(options.application(options.ranks.unwrap_or_default())?);
+        }
+        Ok(apps)
     }
 
     fn application(&self, ranks: u32) -> Result<AppArgs, String> {
@@ -543,6 +649,40 @@ mod tests {
                 .is_some_and(|path| path.starts_with('/') && path.ends_with("/7"))
         );
         assert_eq!(run("-n 1 --timeout 0.5 prog").timeout, Some(Duration::from_millis(500)));
+    }
+
+    #[test]
+    fn a_persistent_launcher_and_its_front_ends() {
+        let args = run("--serve --grace 1 --bind-to core --report-uri -");
+        assert_eq!((args.mode, args.apps.len(), args.bind_to), (Mode::Serve, 0, BindTo::Core));
+        assert_eq!(run("-n 1 prog --serve").mode, Mode::Job);
+        for (text, dvm) in [
+            ("77", Dvm::Pid(77)),
+            ("pid:77", Dvm::Pid(77)),
+            ("a.0;tcp4://127.0.0.1:5", Dvm::Uri("a.0;tcp4://127.0.0.1:5".into())),
+            ("file:/x", Dvm::Uri("file:/x".into())),
+            ("ns:a", Dvm::Nspace("a".into())),
+        ] {
+            assert_eq!(run(&format!("--dvm {text} -n 2 --map-by slot prog")).mode, Mode::Front(dvm), "{text}");
+        }
+        assert_eq!(run("-dvm-uri file:/x -n 1 prog").mode, Mode::Front(Dvm::Uri("file:/x".into())));
+        for (line, word) in [
+            ("--serve -n 1 prog", "-n is of a job"),
+            ("--serve prog", "the program is of a job"),
+            ("--serve --timeout 3", "--timeout is of a job"),
+            ("--serve --json", "--json is of a job"),
+            ("--serve --dvm 7", "cannot be used with"),
+            ("--dvm 7 -n 1 --bind-to core prog", "--bind-to is decided by the persistent pmixrun"),
+            ("--dvm 7 -n 1 --map-by core prog", "--map-by is decided by the persistent pmixrun"),
+            ("--dvm 7 -n 1 --grace 1 prog", "--grace is decided"),
+            ("--dvm 7 -n 1 --lib system prog", "--lib is decided"),
+            ("--dvm 7 -n 1 --report prog", "--report is decided"),
+            ("--dvm here -n 1 prog", "a process number, an address"),
+            ("--dvm 7 -n 1", "PROGRAM"),
+        ] {
+            let error = parse(line).expect_err(line);
+            assert!(error.contains(word), "{line}: {error}");
+        }
     }
 
     #[test]

@@ -135,19 +135,24 @@ pub(super) struct Over {
 #[derive(Default)]
 pub(super) struct Checkpoints {
     pending: Vec<Pending>,
-    /// How ranks want to be asked, by the place of their job.
-    methods: BTreeMap<usize, Trigger>,
+    /// How ranks want to be asked, by the number of their job.
+    methods: BTreeMap<u32, Trigger>,
 }
 
 impl Checkpoints {
     /// The ranks of a job want to be asked so.
-    pub fn declare(&mut self, job: usize, trigger: Trigger) {
+    pub fn declare(&mut self, job: u32, trigger: Trigger) {
         self.methods.insert(job, trigger);
     }
 
     /// How the ranks of a job want to be asked.
-    pub fn method(&self, job: usize) -> Option<Trigger> {
+    pub fn method(&self, job: u32) -> Option<Trigger> {
         self.methods.get(&job).copied()
+    }
+
+    /// A job is gone; another one may get its number.
+    pub fn forget(&mut self, job: u32) {
+        self.methods.remove(&job);
     }
 
     /// Ranks have been asked; the caller waits until then.
@@ -155,11 +160,11 @@ impl Checkpoints {
         &mut self,
         id: CString,
         by: Proc,
-        ranks: impl Iterator<Item = usize>,
+        ranks: impl Iterator<Item = u32>,
         until: Instant,
         done: Completion<(Status, Vec<Info>)>,
     ) {
-        let missing = ranks.map(|rank| rank as u32).collect();
+        let missing = ranks.collect();
         self.pending.push(Pending { id, by, missing, failed: BTreeSet::new(), until, done });
     }
 

@@ -16,6 +16,8 @@ pub(super) struct JobRanks {
     pub first: u32,
     /// How many ranks it has.
     pub size: u32,
+    /// Whether the launcher was called for it: with it all others end.
+    pub is_launched: bool,
 }
 
 impl JobRanks {
@@ -40,8 +42,7 @@ pub(super) enum Ranks {
 }
 
 impl Ranks {
-    /// The ranks that are named; all of them if none is, or the launched job as a whole, which is the first of `jobs`: with it all others
-    /// end.
+    /// The ranks that are named; all of them if none is, or the launched job as a whole.
     ///
     /// # Errors
     /// `ERR_INVALID_NAMESPACE` for a process of another job, `ERR_NOT_FOUND` for a rank that its job does not have.
@@ -53,7 +54,7 @@ impl Ranks {
             let at = jobs.iter().position(|job| job.nspace == proc.nspace).ok_or(Status::ERR_INVALID_NAMESPACE)?;
             match proc.rank.is_process() {
                 true => drop(these.insert(jobs[at].number(proc.rank).ok_or(Status::ERR_NOT_FOUND)?)),
-                false if at == 0 => is_all = true,
+                false if jobs[at].is_launched => is_all = true,
                 false => these.extend(jobs[at].numbers()),
             }
         }
@@ -187,8 +188,9 @@ mod tests {
     }
 
     fn read(targets: &[Proc], directives: &[Info]) -> Result<Control, Status> {
-        let spawned = JobRanks { nspace: Nspace::new("spawned").unwrap(), first: 4, size: 2 };
-        Control::read(&[JobRanks { nspace: job(), first: 0, size: 4 }, spawned], targets, directives)
+        let spawned = JobRanks { nspace: Nspace::new("spawned").unwrap(), first: 4, size: 2, is_launched: false };
+        let launched = JobRanks { nspace: job(), first: 0, size: 4, is_launched: true };
+        Control::read(&[launched, spawned], targets, directives)
     }
 
     fn switch(key: &'static str) -> Info {

@@ -8,7 +8,6 @@ use super::control::{JobRanks, Ranks};
 pub(super) const ON_EXEC: &CStr = c"pmix-exec";
 
 /// The breakpoints of the ranks of a job that wait. Ranks are named by their numbers.
-#[derive(Default)]
 pub(super) struct Halts {
     /// The number of the job's rank 0.
     first: usize,
@@ -88,7 +87,7 @@ mod tests {
     use super::*;
 
     fn ranks(first: u32) -> JobRanks {
-        JobRanks { nspace: Nspace::new("job").unwrap(), first, size: 3 }
+        JobRanks { nspace: Nspace::new("job").unwrap(), first, size: 3, is_launched: false }
     }
 
     #[test]

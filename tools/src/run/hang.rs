@@ -28,7 +28,7 @@ pub(super) fn explained(tables: &[Table<'_>], waiting: &Waiting) -> Vec<String> 
     let mut others = Vec::new();
     for (table, ranks) in tables.iter().zip(&of_jobs) {
         let is_elsewhere = |(process, row): &&(ProcInfo, &Row)| row.ended.is_none() && !told.contains(&process.proc);
-        // The launched job is the first, and the only one in most cases.
+        // The job that was started from outside is the first, and the only one in most cases.
         let of = if table.job == tables[0].job { String::new() } else { format!(" of {}", table.job) };
         others.extend(elsewhere(ranks.iter().filter(is_elsewhere), &of));
     }

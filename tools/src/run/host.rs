@@ -14,6 +14,7 @@ use pmix_dstore::fallible_alloc;
 use pmix_dstore::model::{App, Info, Key, Nspace, Proc, Query, Rank, Status, Value, keys};
 use pmix_server::{Completion, Credential, GroupOperation, Host};
 
+use super::acknowledged;
 use super::checkpoint;
 use super::clerk::Clerk;
 use super::control::{Control, JobRanks, Ranks, may_control};
@@ -43,7 +44,7 @@ pub(super) enum Event {
     Finalized(u32),
     /// Texts of a rank's `PMIx_Log`, or about its call. The call completes when they are written, so that no rank prints faster than
     /// the reader reads.
-    Print(Vec<(Stream, Vec<u8>)>, Continuation),
+    Print(Proc, Vec<(Stream, Vec<u8>)>, Continuation),
     /// A rank waits at this breakpoint for a debugger.
     Halted(u32, CString),
     /// A debugger releases these ranks; it has told only the launcher if `is_ours` is set.
@@ -102,6 +103,26 @@ pub(super) enum Event {
         /// Takes the answer.
         done: Infos,
     },
+    /// A process has input for ranks.
+    Input {
+        /// The process.
+        by: Proc,
+        /// The ranks.
+        targets: Vec<Proc>,
+        /// The input; none, or an empty one, is its end.
+        data: Option<Vec<u8>>,
+        /// Takes the answer.
+        done: Completion<Status>,
+    },
+    /// A tool has written so much of the output that it was sent.
+    Taken {
+        /// The tool.
+        by: Proc,
+        /// How much.
+        bytes: u64,
+    },
+    /// The connection of this tool is lost.
+    ToolLost(Proc),
     /// A process asks about the job.
     Query(Vec<Query>, Infos),
     /// A process asks to end the job.
@@ -249,6 +270,15 @@ impl RunHost {
         self.release(infos, false);
     }
 
+    /// A process is gone that has not called finalize. Of ranks the watchdog tells, too.
+    pub fn lost(&self, infos: &[Info]) {
+        if let Some(Value::Proc(proc)) = Info::find(infos, keys::EVENT_AFFECTED_PROC)
+            && self.number(proc).is_none()
+        {
+            self.send(Event::ToolLost(proc.clone()));
+        }
+    }
+
     /// A debugger releases the ranks that it names, or all.
     fn release(&self, infos: &[Info], is_ours: bool) {
         let named = Info::find(infos, keys::EVENT_CUSTOM_RANGE);
@@ -298,7 +328,7 @@ impl RunHost {
             Err((status, why)) => {
                 let line = format!("pmixrun: {by} {what} {}: {why}\n", refused::named(status));
                 let answer = Continuation::new(move || done(status, None));
-                post.send(Event::Print(vec![(Stream::Err, line.into_bytes())], answer));
+                post.send(Event::Print(by, vec![(Stream::Err, line.into_bytes())], answer));
             }
         };
         if self.security.ask(task) { Status::SUCCESS } else { Status::ERR_OUT_OF_RESOURCE }
@@ -464,6 +494,9 @@ impl Host for RunHost {
             let breakpoint = Info::find(infos, keys::BREAKPOINT).and_then(Value::as_c_str).unwrap_or_default();
             self.send(Event::Halted(number, breakpoint.to_owned()));
         }
+        if let Some(bytes) = acknowledged::read(code, infos) {
+            self.send(Event::Taken { by: source.clone(), bytes });
+        }
         if code == Status::DEBUGGER_RELEASE {
             self.release(infos, range == range::RM);
         }
@@ -472,6 +505,19 @@ impl Host for RunHost {
         }
         // All processes are this server's clients, and the server has sent them the event.
         Status::OPERATION_SUCCEEDED
+    }
+
+    fn push_stdin(
+        &self,
+        source: &Proc,
+        targets: &[Proc],
+        _infos: &[Info],
+        data: Option<&[u8]>,
+        done: Completion<Status>,
+    ) -> Status {
+        let Ok(data) = data.map(fallible_alloc::copy).transpose() else { return Status::ERR_NOMEM };
+        self.send(Event::Input { by: source.clone(), targets: targets.to_vec(), data, done });
+        Status::SUCCESS
     }
 
     fn group(
@@ -509,10 +555,11 @@ impl Host for RunHost {
             Err(status) => return status,
         };
         let (post, outlets, may_wait) = (self.post.clone(), self.outlets.clone(), request.may_wait());
+        let by = proc.clone();
         let log = move || {
             let log::Logged { texts, status } = request.perform(&outlets);
             // The launcher's loop prints, because the server's thread must not wait for the reader.
-            post.send(Event::Print(texts, Continuation::new(move || done.complete(status))));
+            post.send(Event::Print(by, texts, Continuation::new(move || done.complete(status))));
         };
         match may_wait {
             false => log(),
@@ -532,7 +579,7 @@ mod tests {
     }
 
     fn host() -> (RunHost, Events) {
-        let job = JobRanks { nspace: Nspace::new("job").unwrap(), first: 0, size: 4 };
+        let job = JobRanks { nspace: Nspace::new("job").unwrap(), first: 0, size: 4, is_launched: true };
         let outlets = Outlets { syslog: "/nonexistent".into(), record: None };
         RunHost::new(Arc::new(Mutex::new(vec![job])), &Nspace::new("server").unwrap(), outlets).unwrap()
     }

@@ -22,7 +22,7 @@ pub(super) struct Session {
     pub hostname: String,
     /// The node's name with its domain.
     full_name: String,
-    /// The number of ranks that the launcher was asked for.
+    /// The number of ranks that the launcher was asked for; of a persistent one the slots.
     universe: u32,
     /// Whether ranks are bound.
     bind_to: BindTo,
@@ -55,9 +55,8 @@ pub(super) struct Application {
 }
 
 /// What a job is to be.
-#[derive(Default)]
 pub(super) struct Plan {
-    /// Its applications, of which there is at least one; none once the job is forgotten.
+    /// Its applications, of which there is at least one.
     pub apps: Vec<Application>,
     /// Where its ranks are to wait for a debugger.
     pub stops: Stops,
@@ -65,6 +64,8 @@ pub(super) struct Plan {
     pub parent: Option<Proc>,
     /// What else its ranks are told of the job.
     pub others: Vec<Info>,
+    /// Whether its rank 0 has a standard input.
+    pub has_input: bool,
 }
 
 impl Plan {

@@ -1,5 +1,6 @@
-//! `pmixrun`: a job on one node, with the server embedded in the launcher.
+//! `pmixrun`: jobs on one node, with the server embedded in the launcher.
 
+mod acknowledged;
 pub mod args;
 mod binding;
 mod checkpoint;
@@ -7,6 +8,7 @@ mod clerk;
 mod control;
 mod credentials;
 mod directories;
+mod front;
 mod groups;
 mod halts;
 mod hang;
@@ -26,13 +28,15 @@ mod supervise;
 mod table;
 mod watchdog;
 
+use std::io::Write;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use pmix_client::{EventDone, HandlerId};
 use pmix_dstore::model::{Info, InfoFlags, Nspace, Status, Value, keys};
 use pmix_server::Server;
 
-use self::args::{AppArgs, Args};
+use self::args::{AppArgs, Args, Mode, RANKS_MAX};
 use self::binding::Binding;
 use self::directories::Directories;
 use self::host::{Jobs, RunHost};
@@ -50,7 +54,11 @@ const EXIT_OUTPUT: i32 = 1;
 
 /// Runs a job to its end; returns the exit status.
 pub fn run(args: &Args) -> i32 {
-    match set_up_and_run(args) {
+    let ended = match &args.mode {
+        Mode::Front(dvm) => front::run(args, dvm),
+        Mode::Job | Mode::Serve => set_up_and_run(args),
+    };
+    match ended {
         Ok(status) => status,
         Err(message) => {
             complain(&message);
@@ -74,14 +82,16 @@ fn set_up_and_run(args: &Args) -> Result<i32, String> {
     let apps = apps.collect::<Result<Vec<_>, String>>()?;
     // Dropped at the end of this function, after everything that it guards.
     let programs: Vec<Program> = apps.iter().map(|app| app.program.clone()).collect();
-    let watchdog = Watchdog::begin(&programs)?;
+    let watchdog = Rc::new(Watchdog::begin(&programs)?);
     leave_out_plugins();
-    let ranks = args.ranks();
+    let is_serving = args.mode == Mode::Serve;
+    // How many ranks the jobs of a persistent launcher will have is not known.
+    let ranks = if is_serving { RANKS_MAX } else { args.ranks() };
     let binding = Binding::new(args.bind_to, ranks)?;
     // From here on a signal ends the job, not the launcher, because the launcher must clean up.
     let signals = supervise::block_signals()?;
     let directories = Directories::create(&args.tmpdir, ranks, &watchdog)?;
-    let session = Session::new(ranks, args.bind_to)?;
+    let session = Session::new(if is_serving { binding.slots() } else { ranks }, args.bind_to)?;
     let jobs = Jobs::default();
     let (host, events) = RunHost::new(Arc::clone(&jobs), &session.server.nspace, args.outlets.clone())?;
     let mut server_infos = vec![
@@ -102,8 +112,13 @@ fn set_up_and_run(args: &Args) -> Result<i32, String> {
     let host = Arc::new(host);
     let server =
         Server::init(host.clone(), &server_infos).map_err(|status| format!("the server did not start: {status}"))?;
-    hear_events(&server, host)?;
-    let plan = Plan { apps, stops: args.stops.clone(), parent: None, others: Vec::new() };
+    hear(&server, host)?;
+    let stops = args.stops.clone();
+    let plan = (!is_serving).then_some(Plan { apps, stops, parent: None, others: Vec::new(), has_input: true });
+    if is_serving {
+        report_uri(args, &server)?;
+        say_how_to_reach(&session.server.nspace)?;
+    }
     let launcher =
         Launcher { args, watchdog: &watchdog, binding: &binding, directories: &directories, server: &server };
     let ended = supervise::supervise(launcher, session, plan, (jobs, events), signals)?;
@@ -112,19 +127,45 @@ fn set_up_and_run(args: &Args) -> Result<i32, String> {
     Ok(if ended.exit_status == 0 && !is_reported { EXIT_OUTPUT } else { ended.exit_status })
 }
 
-/// Lets the host know of a debugger's release and of a rank's checkpoint that are told to all processes of the node, which is no upcall.
-fn hear_events(server: &Server, host: Arc<RunHost>) -> Result<(), String> {
+/// Writes the server's address where the command line wants it.
+fn report_uri(args: &Args, server: &Server) -> Result<(), String> {
+    let Some(target) = &args.report_uri else { return Ok(()) };
+    server.report_uri(target).map_err(|error| format!("cannot write the address of the server to {target}: {error}"))
+}
+
+/// Lets the host know of what is no upcall: a debugger's release and a rank's checkpoint that are told to all processes of the node, and
+/// the loss of a tool.
+fn hear(server: &Server, host: Arc<RunHost>) -> Result<(), String> {
     let on_event = move |_: HandlerId, event: pmix_client::Event, done: EventDone| {
         match event.status {
             Status::DEBUGGER_RELEASE => host.release_told(&event.infos),
+            Status::ERR_LOST_CONNECTION => host.lost(&event.infos),
             code => host.checkpointed(code, &event.source, &event.infos),
         }
         done.finish(Status::SUCCESS, Vec::new());
     };
-    let client = server.client();
-    let codes = vec![Status::DEBUGGER_RELEASE, Status::JCTRL_CHECKPOINT_COMPLETE, Status::ERR_PROC_CHECKPOINT];
-    let registered = client.register_event_handler(codes, Vec::new(), Arc::new(on_event)).wait();
+    let codes = vec![
+        Status::DEBUGGER_RELEASE,
+        Status::ERR_LOST_CONNECTION,
+        Status::JCTRL_CHECKPOINT_COMPLETE,
+        Status::ERR_PROC_CHECKPOINT,
+    ];
+    let registered = server.client().register_event_handler(codes, Vec::new(), Arc::new(on_event)).wait();
     registered.map(drop).map_err(|status| format!("the server takes no events: {status}"))
+}
+
+/// The one line that a persistent launcher prints.
+fn say_how_to_reach(nspace: &Nspace) -> Result<(), String> {
+    let pid = std::process::id();
+    let line = format!(
+        "pmixrun serves as {nspace}: pmixrun --dvm {pid} -n N PROGRAM starts a job, pmixctl ps --pid {pid} lists them\n"
+    );
+    let mut stdout = std::io::stdout();
+    let written = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush());
+    match usage::is_written(&written) {
+        true => Ok(()),
+        false => Err("cannot write to standard output".to_owned()),
+    }
 }
 
 /// Lets hwloc look for no plugins in this process. They use hwloc's functions by name, which they find only in a program that is linked to

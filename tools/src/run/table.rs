@@ -25,6 +25,7 @@ pub(super) fn is_asked(queries: &[Query]) -> bool {
 const PASSED_OVER: [&str; 4] = [keys::NSPACE, keys::USERID, keys::GRPID, keys::TIMEOUT];
 
 /// A rank.
+#[derive(Clone)]
 pub(super) struct Row {
     /// Its process.
     pub pid: i32,
@@ -75,6 +76,8 @@ pub(super) struct Table<'a> {
     pub status: Option<Status>,
     /// The attributes for debuggers that the launcher supports.
     pub for_debuggers: &'a [&'a str],
+    /// Whether queries that name no job are about this one.
+    pub is_default: bool,
 }
 
 /// Answers what the launcher knows of its jobs. The server answers the rest: all keys after `ERR_NOT_SUPPORTED`, and after
@@ -101,10 +104,10 @@ pub(super) fn answer(tables: &[Table<'_>], queries: &[Query]) -> (Status, Vec<In
 }
 
 impl Table<'_> {
-    /// Whether a query is about this job as a whole. One that names no job is about the first.
+    /// Whether a query is about this job as a whole. One that names no job is about the launched one.
     fn is_meant(&self, qualifiers: &[Info]) -> bool {
         let nspace = Info::find(qualifiers, keys::NSPACE).and_then(Value::as_text).unwrap_or_default();
-        let is_job = nspace.is_empty() || nspace == self.job.as_bytes();
+        let is_job = nspace == self.job.as_bytes() || nspace.is_empty() && self.is_default;
         is_job && qualifiers.iter().all(|info| PASSED_OVER.iter().any(|key| info.key.is(key)))
     }
 
@@ -157,8 +160,11 @@ mod tests {
     fn answer(words: &[&str], qualifiers: &[Info]) -> (Status, Vec<Info>) {
         let job = Nspace::new("job").unwrap();
         let spawned = Nspace::new("spawned").unwrap();
-        let table = |job, rows| Table { job, hostname: "here", rows, status: None, for_debuggers: &["pmix.dbg.init"] };
-        let tables = [table(&job, vec![row(None), row(Some(0))]), table(&spawned, vec![row(None)])];
+        let table = |job, rows, is_default| {
+            let for_debuggers = &["pmix.dbg.init"];
+            Table { job, hostname: "here", rows, status: None, for_debuggers, is_default }
+        };
+        let tables = [table(&job, vec![row(None), row(Some(0))], true), table(&spawned, vec![row(None)], false)];
         let keys = words.iter().map(|word| CString::new(*word).unwrap()).collect();
         super::answer(&tables, &[Query { keys, qualifiers: qualifiers.to_vec() }])
     }

@@ -1,6 +1,6 @@
 //! What the launcher does for checkpoints of its ranks.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, CString};
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ use super::super::checkpoint::{Over, Request, Trigger};
 use super::super::control::Ranks;
 use super::super::host::Infos;
 use super::super::refused;
-use super::Supervisor;
+use super::{RunningJob, Supervisor};
 use crate::value::escaped;
 
 impl Supervisor<'_> {
@@ -21,7 +21,7 @@ impl Supervisor<'_> {
     pub(super) fn checkpoint(&mut self, request: Request, ranks: &Ranks, by: Proc, done: Infos) {
         match request {
             Request::Declare(trigger) => {
-                let job = self.jobs.iter().position(|job| *job.nspace() == by.nspace);
+                let job = self.job_named(&by.nspace).map(|(job, _)| job);
                 if let Some(job) = job {
                     self.checkpoints.declare(job, trigger);
                 }
@@ -29,20 +29,20 @@ impl Supervisor<'_> {
                 done.complete((status, Vec::new()));
             }
             Request::Take { id, trigger, limit } => {
-                let running: Vec<usize> =
-                    (0..self.ranks.len()).filter(|rank| self.ranks[*rank].running && ranks.contains(*rank)).collect();
+                let running = self.jobs.values().flat_map(RunningJob::running).map(|(rank, _)| rank);
+                let running: Vec<u32> = running.filter(|rank| ranks.contains(*rank as usize)).collect();
                 if running.is_empty() {
                     return done.complete((Status::ERR_NOT_FOUND, Vec::new()));
                 }
-                let of_rank = |rank: &usize| match trigger.is_none() {
-                    true => self.checkpoints.method(self.ranks[*rank].job),
+                let of_rank = |rank: &u32| match trigger.is_none() {
+                    true => self.checkpoints.method(self.job_of(*rank)?),
                     false => Some(trigger),
                 };
                 let Some(triggers) = running.iter().map(of_rank).collect::<Option<Vec<Trigger>>>() else {
                     let (proc, why) = (by, refused::checkpoint());
                     return self.refuse(&proc, &why, done);
                 };
-                let asked: Vec<(usize, Trigger)> = running.iter().copied().zip(triggers).collect();
+                let asked: Vec<(u32, Trigger)> = running.iter().copied().zip(triggers).collect();
                 self.send_checkpoint(&id, &asked);
                 match limit.and_then(|limit| Instant::now().checked_add(limit)) {
                     Some(until) => self.checkpoints.wait(id, by, running.into_iter(), until, done),
@@ -53,9 +53,9 @@ impl Supervisor<'_> {
         }
     }
 
-    fn send_checkpoint(&mut self, id: &CStr, asked: &[(usize, Trigger)]) {
+    fn send_checkpoint(&mut self, id: &CStr, asked: &[(u32, Trigger)]) {
         let by_event = asked.iter().filter(|(_, trigger)| trigger.is_event);
-        let procs: Vec<Proc> = by_event.map(|(rank, _)| self.proc(*rank)).collect();
+        let procs: Vec<Proc> = by_event.filter_map(|(rank, _)| self.proc(*rank)).collect();
         if !procs.is_empty() {
             let mut infos = vec![
                 Info::new(keys::EVENT_NON_DEFAULT, Value::Bool(true)),
@@ -70,8 +70,13 @@ impl Supervisor<'_> {
         let signals: BTreeSet<Signal> = asked.iter().filter_map(|(_, trigger)| trigger.signal).collect();
         for signal in signals {
             let of_signal = asked.iter().filter(|(_, trigger)| trigger.signal == Some(signal));
-            let pids: Vec<Pid> = of_signal.map(|(rank, _)| self.ranks[*rank].pid).collect();
-            self.signal(signal, pids, None);
+            let mut pids: BTreeMap<u32, Vec<Pid>> = BTreeMap::new();
+            for (rank, _) in of_signal {
+                if let (Some(job), Some(state)) = (self.job_of(*rank), self.rank(*rank)) {
+                    pids.entry(self.jobs[&job].tree).or_default().push(state.pid);
+                }
+            }
+            pids.into_iter().for_each(|(tree, pids)| self.signal(tree, signal, pids, None));
         }
     }
 
@@ -82,8 +87,8 @@ impl Supervisor<'_> {
     }
 
     /// A rank has ended, and saves nothing any more.
-    pub(super) fn checkpoints_without(&mut self, rank: usize) {
-        let over = self.checkpoints.told(rank as u32, None, false);
+    pub(super) fn checkpoints_without(&mut self, rank: u32) {
+        let over = self.checkpoints.told(rank, None, false);
         self.answer_checkpoints(over);
     }
 
@@ -99,9 +104,9 @@ impl Supervisor<'_> {
             self.server.forget_events(Status::JCTRL_CHECKPOINT);
         }
         for Over { id, by, status, missing, failed, done } in over {
-            if status != Status::SUCCESS && !self.stderr.is_full() {
+            if status != Status::SUCCESS {
                 let names = |ranks: &BTreeSet<u32>| {
-                    let names: Vec<String> = ranks.iter().map(|rank| self.name(*rank as usize)).collect();
+                    let names: Vec<String> = ranks.iter().map(|rank| self.name(*rank)).collect();
                     names.join(", ")
                 };
                 let of = |what: &str, ranks: &BTreeSet<u32>| match ranks.is_empty() {
@@ -114,7 +119,7 @@ impl Supervisor<'_> {
                     false => escaped(&id.to_string_lossy()),
                 };
                 let answer = refused::named(status);
-                self.say(&format!("{by} asked for checkpoint {id}, and gets {answer}{missing}{failed}"));
+                self.say_for(&by, &format!("{by} asked for checkpoint {id}, and gets {answer}{missing}{failed}"));
             }
             done.complete((status, Vec::new()));
         }

@@ -3,26 +3,25 @@
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
-use pmix_client::events::range;
-use pmix_dstore::model::{App, Envar, Info, InfoFlags, Proc, Rank, Status, Value, keys};
+use pmix_dstore::model::{App, Envar, Info, InfoFlags, Proc, Status, Value, keys};
 use pmix_dstore::settings::is_of_launcher;
 
+use super::super::acknowledged;
 use super::super::args::{AppArgs, RANKS_MAX, Stops, split};
-use super::super::halts::Halts;
 use super::super::host::Spawned;
 use super::super::hosts;
 use super::super::job::{Application, Plan};
 use super::super::ranks::{Program, working_directory};
-use super::{RankState, RunningJob, Supervisor};
+use super::Supervisor;
+use super::tree::{Front, LAUNCHED};
 
-/// How many spawned jobs that have ended are still known to the server and to queries: others may yet disconnect from them. Each takes some
-/// descriptors.
-const ENDED_KEPT: usize = 64;
-/// The most ranks that the launcher has ever started.
-const NUMBERS_MAX: u64 = 1 << 24;
+/// The largest number of a rank, which grows with the ranks of jobs that have ended and that the server still knows.
+const NUMBERS_MAX: u32 = 1 << 24;
 /// The most characters of a line about a spawn.
 const LINE_CHARS_MAX: usize = 300;
 
@@ -56,10 +55,10 @@ impl Supervisor<'_> {
     /// Starts a job for a process.
     pub(super) fn spawn(&mut self, by: Proc, infos: &[Info], apps: Vec<App>, done: Spawned) {
         let who = format!("{}:{}", by.nspace, by.rank);
-        match self.try_spawn(by, infos, apps) {
+        match self.try_spawn(by.clone(), infos, apps) {
             Ok(job) => {
-                let nspace = self.jobs[job].nspace().clone();
-                done.complete((Status::SUCCESS, Some(nspace)));
+                let nspace = self.jobs.get(&job).map(|job| job.nspace().clone());
+                done.complete((Status::SUCCESS, nspace));
             }
             Err(Refusal(status, mut why)) => {
                 if let Some((cut, _)) = why.char_indices().nth(LINE_CHARS_MAX) {
@@ -68,22 +67,63 @@ impl Supervisor<'_> {
                 }
                 // A wrong call is the caller's to tell. Where nobody reads, the lines of a program that tries again and again would fill the
                 // memory.
-                if status != Status::ERR_BAD_PARAM && !self.stderr.is_full() {
-                    self.say(&format!("{who} spawns no job: {why}"));
+                if status != Status::ERR_BAD_PARAM {
+                    self.say_for(&by, &format!("{who} spawns no job: {why}"));
                 }
                 done.complete((status, None));
             }
         }
     }
 
-    fn try_spawn(&mut self, by: Proc, infos: &[Info], apps: Vec<App>) -> Result<usize, Refusal> {
-        if self.failure.is_some() || self.is_closing {
+    fn try_spawn(&mut self, by: Proc, infos: &[Info], apps: Vec<App>) -> Result<u32, Refusal> {
+        // What tools start belongs to the launched job, if there is one.
+        let tree = self.tree_of(&by).or((!self.is_serving).then_some(LAUNCHED));
+        if self.is_ending || tree.is_some_and(|tree| self.is_ending(tree)) {
             return refused(Status::ERR_JOB_CANCELED, "the launcher is ending its jobs");
         }
         let of_job = Directives::read(infos, &self.session.hostname)?;
-        let like = self.program_of(&by);
-        let mut plan =
-            Plan { apps: Vec::new(), stops: of_job.stops.clone(), parent: Some(by), others: of_job.others.clone() };
+        let plan = self.planned(&by, &of_job, apps, tree.is_none())?;
+        let failed = |why: String| Refusal(Status::ERR_JOB_FAILED_TO_LAUNCH, why);
+        // No name is given twice, also where the job does not come about.
+        self.spawned += 1;
+        let name = self.session.job_name(self.spawned).map_err(failed)?;
+        let tree = match tree {
+            Some(tree) => tree,
+            None => self.plant_for(by, &of_job).map_err(failed)?,
+        };
+        let job = match self.add_job(tree, name, plan) {
+            Ok(job) => job,
+            // A tree without jobs closes in this turn.
+            Err(why) => return Err(failed(why)),
+        };
+        if let Err(why) = self.start(job) {
+            self.abandon(job);
+            return Err(failed(why));
+        }
+        self.trees.entry(tree).and_modify(|tree| tree.is_started = true);
+        Ok(job)
+    }
+
+    /// A tree for a job that a tool starts, which gets its output.
+    fn plant_for(&mut self, by: Proc, of_job: &Directives) -> Result<u32, String> {
+        let watchdog = Rc::new(self.watchdog.another()?);
+        self.planted += 1;
+        let Directives { window, timeout, is_separate, .. } = *of_job;
+        let front = Front { tool: by, window, unacknowledged: 0, is_separate };
+        self.plant(self.planted, watchdog, Some(front), timeout);
+        Ok(self.planted)
+    }
+
+    /// What a job is to be; `is_root` is whether it begins a tree.
+    fn planned(&mut self, by: &Proc, of_job: &Directives, apps: Vec<App>, is_root: bool) -> Result<Plan, Refusal> {
+        let like = self.program_of(by);
+        let mut plan = Plan {
+            apps: Vec::new(),
+            stops: of_job.stops.clone(),
+            parent: Some(by.clone()),
+            others: of_job.others.clone(),
+            has_input: of_job.has_input && is_root,
+        };
         let running = self.count_running() as u64;
         for app in apps {
             let ranks = u32::try_from(app.maxprocs).ok().filter(|ranks| (1..=RANKS_MAX).contains(ranks));
@@ -96,36 +136,28 @@ impl Supervisor<'_> {
                 let why = format!("{more} ranks, and {running} run already: {RANKS_MAX} are the most");
                 return refused(Status::ERR_OUT_OF_RESOURCE, why);
             }
-            if self.ranks.len() as u64 + more > NUMBERS_MAX {
-                return refused(Status::ERR_OUT_OF_RESOURCE, format!("{NUMBERS_MAX} ranks have been started already"));
+            if more > u64::from(NUMBERS_MAX - self.free_numbers(more as u32).min(NUMBERS_MAX)) {
+                return refused(Status::ERR_OUT_OF_RESOURCE, format!("{NUMBERS_MAX} ranks are known already"));
             }
             let own = Directives::read(&app.infos, &self.session.hostname)?;
-            let program = self.program(app, (&own, &of_job), &like)?;
+            let program = self.program(app, (&own, of_job), &like)?;
             plan.stops.in_init |= own.stops.in_init;
             plan.stops.in_app = own.stops.in_app.or(plan.stops.in_app);
             plan.others.extend(own.others);
-            plan.apps.push(Application { program, ranks, pset: None });
+            plan.apps.push(Application { program, ranks, pset: own.pset });
         }
         if plan.apps.is_empty() {
             return refused(Status::ERR_BAD_PARAM, "no application is named");
         }
-        let failed = |why: String| Refusal(Status::ERR_JOB_FAILED_TO_LAUNCH, why);
-        // No name is given twice, also where the job does not come about.
-        self.spawned += 1;
-        let name = self.session.job_name(self.spawned).map_err(failed)?;
-        let job = self.add_job(name, plan).map_err(failed)?;
-        if let Err(why) = self.start(job) {
-            self.abandon(job);
-            return Err(failed(why));
-        }
-        Ok(job)
+        Ok(plan)
     }
 
     /// The program of a rank. Jobs that it spawns inherit its variables and directory. A tool has those of the launched job.
     fn program_of(&self, by: &Proc) -> Program {
-        let of = self.jobs.iter().find(|job| *job.nspace() == by.nspace);
+        let of = self.job_named(&by.nspace).map(|(_, job)| job);
         let app = of.map_or(0, |job| job.job.plan.app_of(by.rank.0).0);
-        let apps = of.or(self.jobs.first()).map_or(&[][..], |job| &job.job.plan.apps);
+        let launched = || self.trees.get(&LAUNCHED).and_then(|tree| self.jobs.get(&tree.root));
+        let apps = of.or_else(launched).map_or(&[][..], |job| &job.job.plan.apps);
         apps.get(app as usize).map_or_else(Program::default, |app| app.program.clone())
     }
 
@@ -155,75 +187,28 @@ impl Supervisor<'_> {
     }
 
     /// Ends a job that could not be started whole. Nobody has learnt its name, so nobody is told of its end.
-    fn abandon(&mut self, job: usize) {
-        (self.jobs[job].is_ended_by_command, self.jobs[job].is_over) = (true, true);
-        let numbers = self.jobs[job].numbers();
-        let pids: Vec<Pid> = self.ranks_of(job).iter().filter(|rank| rank.running).map(|rank| rank.pid).collect();
+    fn abandon(&mut self, id: u32) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        (job.is_ended_by_command, job.is_over) = (true, true);
+        let (tree, numbers) = (job.tree, job.job.ranks.numbers());
+        let pids: Vec<Pid> = job.running().map(|(_, rank)| rank.pid).collect();
+        let is_root = self.trees.get(&tree).is_some_and(|tree| tree.root == id);
+        let gone: Vec<u32> = numbers.filter(|number| self.rank(*number).is_none_or(|rank| !rank.running)).collect();
+        for proc in gone.into_iter().filter_map(|number| self.proc(number)) {
+            self.server.deregister_client(&proc, None);
+        }
+        if is_root {
+            // Its tree ends with what has been started of it.
+            if let Some(tree) = self.trees.get(&tree) {
+                tree.watchdog.signal_all(Signal::SIGKILL);
+            }
+            return;
+        }
         if !pids.is_empty() {
-            self.signal(Signal::SIGKILL, pids, None);
+            self.signal(tree, Signal::SIGKILL, pids, None);
         }
-        for number in numbers.filter(|number| !self.ranks[*number].running) {
-            self.server.deregister_client(&self.proc(number), None);
-        }
-        self.forget_programs(job);
-        self.forget_job(job);
-    }
-
-    /// Frees what the ranks of a job that has ended had.
-    fn forget_programs(&mut self, job: usize) {
-        let RunningJob { first_program, directory, job, .. } = &self.jobs[job];
-        directory.remove();
-        (*first_program..).zip(&job.plan.apps).for_each(|(program, _)| self.watchdog.unload(program));
-    }
-
-    /// Once all ranks of a job have ended: frees what the job had, and sends the event of a spawned job's end.
-    pub(super) fn end_job(&mut self, job: usize) {
-        if self.jobs[job].is_over || self.ranks_of(job).iter().any(|rank| rank.running) {
-            return;
-        }
-        self.jobs[job].is_over = true;
-        let nspace = self.jobs[job].nspace().clone();
-        self.events.published().lock().job_ended(&nspace);
-        if job == 0 {
-            return;
-        }
-        let infos = vec![
-            // Programs that register a handler for whatever happens must not take it for a fault.
-            Info::new(keys::EVENT_NON_DEFAULT, Value::Bool(true)),
-            Info::new(keys::EVENT_AFFECTED_PROC, Value::Proc(Proc::new(nspace, Rank::WILDCARD))),
-            Info::new(keys::JOB_TERM_STATUS, Value::Status(self.end_of(job))),
-        ];
-        self.server.notify_event(Status::EVENT_JOB_END, self.session.server.clone(), range::GLOBAL, infos, None);
-        self.forget_programs(job);
-        self.ended.push_back(job);
-        if self.ended.len() > ENDED_KEPT
-            && let Some(oldest) = self.ended.pop_front()
-        {
-            self.forget_job(oldest);
-        }
-    }
-
-    /// Forgets a job: neither the server nor a query knows it any more. What stays is its name, which is given once, and the ends of its
-    /// ranks.
-    fn forget_job(&mut self, job: usize) {
-        let RunningJob { job, halts, is_forgotten, .. } = &mut self.jobs[job];
-        self.server.deregister_nspace(&job.ranks.nspace, None);
-        self.of_host.lock().retain(|known| known.nspace != job.ranks.nspace);
-        (job.plan, *halts, *is_forgotten) = (Plan::default(), Halts::default(), true);
-    }
-
-    /// How a job whose ranks have ended has ended.
-    fn end_of(&self, job: usize) -> Status {
-        let has_failed = |rank: &RankState| !rank.ended.is_some_and(|status| status.success());
-        match self.ranks_of(job).iter().any(has_failed) {
-            true if self.jobs[job].is_ended_by_command => Status::ERR_JOB_KILLED_BY_CMD,
-            true => Status::ERR_JOB_ABORTED,
-            false => Status::SUCCESS,
-        }
-    }
-
-    fn ranks_of(&self, job: usize) -> &[RankState] {
-        self.ranks.get(self.jobs[job].numbers()).unwrap_or_default()
+        self.forget_programs(id);
+        self.forget_job(id);
     }
 }
 
@@ -301,6 +286,16 @@ struct Directives {
     variables: Vec<Change>,
     wdir: Option<CString>,
     stops: Stops,
+    /// Process set of an application's ranks.
+    pset: Option<CString>,
+    /// Whether rank 0 gets input from the tool that starts the job.
+    has_input: bool,
+    /// The job's time limit.
+    timeout: Option<Duration>,
+    /// Whether the job goes on when the tool that starts it is lost.
+    is_separate: bool,
+    /// The most output that the tool may not have acknowledged yet.
+    window: Option<u64>,
     /// What the ranks are told.
     others: Vec<Info>,
 }
@@ -320,6 +315,16 @@ impl Directives {
                 all.wdir = info.value.as_c_str().map(Into::into);
             } else if key.is(keys::HOST) {
                 check_hosts(info, hostname)?;
+            } else if key.is(keys::PSET_NAME) {
+                all.pset = info.value.as_c_str().filter(|name| !name.is_empty()).map(Into::into);
+            } else if key.is(keys::FWD_STDIN) {
+                all.has_input = is_for_rank_0(info)?;
+            } else if key.is(keys::JOB_TIMEOUT) {
+                all.timeout = Some(seconds(&info.value)?).filter(|time| !time.is_zero());
+            } else if key.is(keys::SPAWN_CHILD_SEP) {
+                all.is_separate = info.value.is_true();
+            } else if key.is(acknowledged::WINDOW) {
+                all.window = info.value.as_u64();
             } else if key.is(keys::DEBUG_STOP_ON_EXEC) {
                 all.stops.on_exec = info.value.is_true();
             } else if key.is(keys::DEBUG_STOP_IN_INIT) {
@@ -335,6 +340,31 @@ impl Directives {
         }
         Ok(all)
     }
+}
+
+/// Whether a job's input, of which an attribute says for which rank it is, is for rank 0, the only one that gets it.
+fn is_for_rank_0(info: &Info) -> Result<bool, Refusal> {
+    match info.value {
+        Value::Bool(is_asked) => Ok(is_asked),
+        Value::Undef => Ok(true),
+        _ if info.value.as_u64() == Some(0) => Ok(true),
+        _ if info.flags & InfoFlags::REQUIRED == 0 => Ok(false),
+        _ => refused(
+            Status::ERR_NOT_SUPPORTED,
+            "input for another rank than 0 is required, and pmixrun does not have it",
+        ),
+    }
+}
+
+/// A number of seconds.
+fn seconds(value: &Value) -> Result<Duration, Refusal> {
+    let seconds = match value {
+        Value::Double(seconds) => Some(*seconds),
+        Value::Float(seconds) => Some((*seconds).into()),
+        value => value.as_u64().map(|seconds| seconds as f64),
+    };
+    let seconds = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.ok_or_else(|| Refusal(Status::ERR_BAD_PARAM, "PMIX_JOB_TIMEOUT is no number of seconds".into()))
 }
 
 /// All jobs run on this node.

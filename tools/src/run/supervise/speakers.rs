@@ -6,57 +6,67 @@ use pmix_dstore::model::Status;
 use pmix_server::Waiting;
 
 use super::super::host::Event;
-use super::super::pmi::{News, What};
+use super::super::pmi::{News, Pmi, What};
 use super::Supervisor;
 
 impl Supervisor<'_> {
-    /// Answers what they have asked.
-    pub(super) fn answer_pmi(&mut self) {
-        let news = self.pmi.turn();
-        self.take_pmi_news(news);
+    /// The PMI-1 server of a job, if it has one.
+    fn pmi(&mut self, job: u32) -> Option<&mut Pmi> {
+        self.jobs.get_mut(&job)?.pmi.as_mut()
+    }
+
+    /// Answers what the ranks of a job have asked.
+    pub(super) fn answer_pmi(&mut self, job: u32) {
+        let Some(news) = self.pmi(job).map(Pmi::turn) else { return };
+        self.take_pmi_news(job, news);
     }
 
     /// Answers what a rank that has ended asked before.
-    pub(super) fn take_rest(&mut self, rank: u32) {
-        let news = self.pmi.read_rest(rank);
-        self.take_pmi_news(news);
+    pub(super) fn take_rest(&mut self, number: u32) {
+        let Some(job) = self.job_of(number) else { return };
+        let Some(news) = self.pmi(job).map(|pmi| pmi.read_rest(number - job)) else { return };
+        self.take_pmi_news(job, news);
     }
 
     /// Handles the end of a rank, once it is known whether it is a failure by itself.
-    pub(super) fn pmi_rank_ended(&mut self, rank: u32) {
-        let news = self.pmi.has_ended(rank);
-        self.take_pmi_news(news.into_iter().collect());
+    pub(super) fn pmi_rank_ended(&mut self, number: u32) {
+        let Some(job) = self.job_of(number) else { return };
+        let Some(news) = self.pmi(job).and_then(|pmi| pmi.has_ended(number - job)) else { return };
+        self.take_pmi_news(job, vec![news]);
     }
 
     /// What the ranks wait for, by PMIx and by PMI-1.
     pub(super) fn waiting(&self) -> Waiting {
         let mut waiting = self.server.waiting();
-        waiting.collectives.extend(self.jobs.first().and_then(|launched| self.pmi.barrier(launched.nspace())));
+        let barriers = self.jobs.values().filter_map(|job| job.pmi.as_ref()?.barrier(job.nspace()));
+        waiting.collectives.extend(barriers);
         waiting
     }
 
-    fn take_pmi_news(&mut self, news: Vec<News>) {
+    fn take_pmi_news(&mut self, job: u32, news: Vec<News>) {
         for News { rank, what } in news {
+            let number = job + rank;
             // One that was asked for and whose start the watchdog has not confirmed: the job is ending.
-            let Some(state) = self.ranks.get(rank as usize) else { continue };
+            let Some(state) = self.rank(number) else { continue };
+            let tree = self.jobs[&job].tree;
             match what {
                 What::Connected => {
                     self.pmi_ranks += u32::from(!state.connected);
-                    self.take_event(Event::Connected(rank));
+                    self.take_event(Event::Connected(number));
                 }
-                What::Finalized => self.take_event(Event::Finalized(rank)),
+                What::Finalized => self.take_event(Event::Finalized(number)),
                 What::Abort { status, message } => {
-                    let by = self.proc(rank as usize);
+                    let Some(by) = self.proc(number) else { continue };
                     let message = message.and_then(|text| CString::new(text).ok());
-                    self.take_event(Event::Abort { rank: Some(rank), by, status, message });
+                    self.take_event(Event::Abort { rank: Some(number), by, status, message });
                 }
                 What::Broken(why) => {
-                    let said = format!("{} sent by PMI-1 what is not understood: {why}", self.name(rank as usize));
-                    self.fail(1, Status::ERR_JOB_ABORTED, &said);
+                    let said = format!("{} sent by PMI-1 what is not understood: {why}", self.name(number));
+                    self.fail(tree, 1, Status::ERR_JOB_ABORTED, &said);
                 }
                 What::NeverComes => {
-                    let said = format!("{} ended before a PMI barrier, in which others wait", self.name(rank as usize));
-                    self.fail(1, Status::ERR_JOB_TERM_WO_SYNC, &said);
+                    let said = format!("{} ended before a PMI barrier, in which others wait", self.name(number));
+                    self.fail(tree, 1, Status::ERR_JOB_TERM_WO_SYNC, &said);
                 }
             }
         }

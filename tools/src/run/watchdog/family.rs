@@ -38,6 +38,10 @@ pub(super) struct Family {
     stopped: BTreeSet<Pid>,
     /// The ranks that have stopped on exec since [`Family::take_halted`].
     halted: Vec<Pid>,
+    /// Other watchdogs, which end their own descendants.
+    watchdogs: BTreeSet<Pid>,
+    /// One of them has been killed: its descendants are orphans of this process.
+    has_orphans: bool,
     /// Children that were sent SIGTERM.
     terminated: BTreeSet<Pid>,
     /// Children that this user may not signal.
@@ -51,6 +55,22 @@ impl Family {
         self.groups.insert(rank);
     }
 
+    /// Adds another watchdog.
+    pub fn add_watchdog(&mut self, watchdog: Pid) {
+        self.watchdogs.insert(watchdog);
+    }
+
+    /// Kills what a watchdog that was killed has left, and waits until it has ended.
+    pub fn end_orphans(&mut self) {
+        while std::mem::take(&mut self.has_orphans) {
+            while self.has_some() {
+                self.signal(Signal::SIGKILL);
+                thread::sleep(ROUND);
+                self.collect();
+            }
+        }
+    }
+
     /// Reaps ended children; returns the ranks among them.
     pub fn collect(&mut self) -> Vec<(Pid, ExitStatus)> {
         let mut ended = Vec::new();
@@ -62,6 +82,9 @@ impl Family {
             self.terminated.remove(&pid);
             self.unreachable.remove(&pid);
             self.stopped.remove(&pid);
+            if self.watchdogs.remove(&pid) {
+                self.has_orphans |= !status.success();
+            }
             if self.ranks.remove(&pid) {
                 ended.push((pid, status));
             }
@@ -89,7 +112,8 @@ impl Family {
 
     /// Whether a child is left that this user may signal.
     pub fn has_some(&self) -> bool {
-        is_parent() && (self.unreachable.is_empty() || self.children().iter().any(|child| self.is_reachable(child)))
+        let is_known = self.unreachable.is_empty() && self.watchdogs.is_empty();
+        is_parent() && (is_known || self.children().iter().any(|child| self.is_reachable(child)))
     }
 
     /// Children that this user may not signal.
@@ -149,6 +173,8 @@ impl Family {
 
     /// Kills all descendants. Returns when none is left that this user may kill.
     pub fn end(&mut self) {
+        // Other watchdogs, too: their ranks end with them, and what these have started becomes this process's.
+        self.watchdogs.clear();
         self.collect();
         while self.has_some() {
             self.signal(Signal::SIGKILL);
@@ -196,7 +222,8 @@ impl Family {
             // The name of a process may be any bytes.
             let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
             let (parent, group) = parent_and_group(&String::from_utf8_lossy(&stat))?;
-            (parent == own).then_some(Child { pid: Pid::from_raw(pid), group: Pid::from_raw(group) })
+            let is_mine = parent == own && !self.watchdogs.contains(&Pid::from_raw(pid));
+            is_mine.then_some(Child { pid: Pid::from_raw(pid), group: Pid::from_raw(group) })
         };
         pids.filter_map(child).collect()
     }

@@ -29,6 +29,8 @@ pub(super) enum Request {
     SignalAll(Signal),
     SignalThese(Signal, Vec<Pid>),
     Finish(Duration),
+    /// The socket of the new watchdog comes along.
+    Another,
 }
 
 /// A message of the watchdog.
@@ -71,6 +73,7 @@ impl Request {
                 [b'K', *signal as u8].into_iter().chain(pids).collect()
             }
             Request::Finish(grace) => [&b"F"[..], &grace.as_secs_f64().to_ne_bytes()].concat(),
+            Request::Another => b"W".to_vec(),
         }
     }
 
@@ -101,6 +104,7 @@ impl Request {
             }
             b'T' => Request::TimerSlack(duration()?),
             b'F' => Request::Finish(duration()?),
+            b'W' => Request::Another,
             _ => return None,
         })
     }
@@ -269,6 +273,7 @@ mod tests {
             Request::SignalAll(Signal::SIGKILL),
             Request::SignalThese(Signal::SIGSTOP, vec![Pid::from_raw(7), Pid::from_raw(1 << 20)]),
             Request::Finish(Duration::from_millis(200)),
+            Request::Another,
         ] {
             assert_eq!(Request::decode(&request.encode()), Some(request));
         }

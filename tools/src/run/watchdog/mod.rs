@@ -6,6 +6,9 @@
 //! killed, the launcher, also a subreaper, kills the descendants. The watchdog has a process group and a name of its
 //! own, so that a signal to the launcher's group or name does not kill it.
 //!
+//! A persistent launcher has a watchdog for each job that is started from outside. The first one forks it ([`Watchdog::another`]), because
+//! the launcher has threads by then. So a job ends with all its descendants, and what the watchdog knows of it goes with the process.
+//!
 //! This module is the launcher's side. `process` is the watchdog's side, `family` tracks processes for both, `message` defines
 //! the messages between them.
 
@@ -79,6 +82,18 @@ impl Watchdog {
                 Ok(Watchdog { pid: child, socket, early: RefCell::default() })
             }
         }
+    }
+
+    /// Has this watchdog fork another one, for processes that end by themselves. If that one is killed, this one kills its descendants.
+    ///
+    /// # Errors
+    /// A message for the one who wants it.
+    pub fn another(&self) -> Result<Watchdog, String> {
+        let words = |error: Errno| format!("cannot start a watchdog process, which starts the ranks: {error}");
+        let (socket, other) =
+            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).map_err(words)?;
+        self.send(&Request::Another, &[other.as_fd()])?;
+        Ok(Watchdog { pid: self.started()?, socket, early: RefCell::default() })
     }
 
     /// The watchdog's process ID. Ranks are its children and inherit its attributes.
@@ -242,7 +257,8 @@ impl Watchdog {
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
-        // The watchdog ends when it reads the end of the socket. It need not wait: all processes of the job have ended.
+        // The watchdog ends when it reads the end of the socket. It need not wait: all processes of the job have ended. One that was forked by
+        // another is not this process's child.
         let _ = shutdown(std::os::fd::AsRawFd::as_raw_fd(&self.socket), Shutdown::Both);
         while waitpid(self.pid, None) == Err(Errno::EINTR) {}
     }

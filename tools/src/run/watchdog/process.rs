@@ -1,6 +1,6 @@
 //! The watchdog's own process.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::OpenOptions;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::unistd::{Pid, dup2_stderr, dup2_stdin, dup2_stdout, setpgid};
+use nix::unistd::{ForkResult, Pid, dup2_stderr, dup2_stdin, dup2_stdout, fork, setpgid};
 use pmix_server::leftovers::launchers;
 
 use super::super::ranks::{Given, Program, Start, Starting};
@@ -20,21 +20,42 @@ use super::family::Family;
 use super::message::{Reply, Request, receive_request, send_reply};
 
 /// Serves the launcher until it ends.
-pub(super) fn run(socket: OwnedFd, programs: &[Program]) -> ! {
-    let ended = match Process::begin(&socket, programs) {
-        Ok(process) => process.serve(),
-        // The launcher reads this as the reply to its first request for a rank.
-        Err(why) => send_reply(socket.as_fd(), &Reply::Refused(format!("the watchdog process cannot start: {why}"))),
-    };
-    std::process::exit(i32::from(ended.is_err()))
+pub(super) fn run(mut socket: OwnedFd, mut programs: &[Program]) -> ! {
+    loop {
+        let ended = match Process::begin(&socket, programs) {
+            Ok(process) => process.serve(),
+            // The launcher reads this as the reply to its first request for a rank.
+            Err(why) => {
+                let refused = Reply::Refused(format!("the watchdog process cannot start: {why}"));
+                send_reply(socket.as_fd(), &refused).map(|()| None)
+            }
+        };
+        match ended {
+            // This is a new process, and all that the one before had is closed.
+            Ok(Some(own)) => (socket, programs) = (own, &[]),
+            ended => std::process::exit(i32::from(ended.is_err())),
+        }
+    }
+}
+
+/// What comes after a turn.
+enum Next {
+    /// Another turn.
+    Turn,
+    /// The end: the launcher has ended.
+    End,
+    /// This process is a new watchdog, with this socket.
+    Own(OwnedFd),
 }
 
 struct Process<'a> {
     socket: &'a OwnedFd,
-    /// How the ranks of each program are started, or why they cannot be.
-    programs: Vec<Result<Start, String>>,
+    /// How the ranks of each program are started, or why they cannot be. Those of jobs that have ended are gone.
+    programs: BTreeMap<u32, Result<Start, String>>,
+    /// How many programs there have been.
+    loaded: u32,
     /// Ranks whose start is not answered yet, with their program, in the order of the requests.
-    starting: VecDeque<Result<(Starting, usize), String>>,
+    starting: VecDeque<Result<(Starting, u32), String>>,
     ended: SignalFd,
     family: Family,
     /// The job's directory.
@@ -51,11 +72,13 @@ struct Process<'a> {
 
 impl Process<'_> {
     fn begin<'a>(socket: &'a OwnedFd, programs: &[Program]) -> Result<Process<'a>, String> {
-        let programs = programs.iter().map(Start::new).collect();
+        let programs: BTreeMap<u32, _> = (0..).zip(programs.iter().map(Start::new)).collect();
+        let loaded = programs.len() as u32;
         let ended = Process::stand_alone().map_err(|error| error.to_string())?;
         Ok(Process {
             socket,
             programs,
+            loaded,
             starting: VecDeque::new(),
             ended,
             family: Family::default(),
@@ -86,18 +109,25 @@ impl Process<'_> {
         SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)
     }
 
-    fn serve(mut self) -> Result<(), Errno> {
-        // An error means that the launcher has ended, as does the end of the socket.
-        while let Ok(true) = self.turn() {}
+    /// Serves until the launcher has ended. Returns the socket of a new watchdog in that one's process.
+    fn serve(mut self) -> Result<Option<OwnedFd>, Errno> {
+        loop {
+            match self.turn() {
+                Ok(Next::Turn) => {}
+                Ok(Next::Own(socket)) => return Ok(Some(socket)),
+                // An error means that the launcher has ended, as does the end of the socket.
+                Ok(Next::End) | Err(_) => break,
+            }
+        }
         self.family.end();
         if let Some(directory) = &self.guarded {
             launchers::remove(directory);
         }
-        Ok(())
+        Ok(None)
     }
 
-    /// Handles one request or event. Returns whether the launcher is still connected.
-    fn turn(&mut self) -> Result<bool, Errno> {
+    /// Handles one request or event.
+    fn turn(&mut self) -> Result<Next, Errno> {
         let now = Instant::now();
         let wait = self.kill_at.map_or(PollTimeout::NONE, |at| {
             let wait = at.saturating_duration_since(now) + Duration::from_millis(1);
@@ -116,16 +146,44 @@ impl Process<'_> {
         self.answer_starts()?;
         if is_asked {
             match receive_request(self.socket.as_fd())? {
+                Some((Request::Another, streams)) => {
+                    if let Some(own) = self.fork_another(streams)? {
+                        return Ok(Next::Own(own));
+                    }
+                }
                 Some((request, streams)) => self.handle(request, streams)?,
-                None => return Ok(false),
+                None => return Ok(Next::End),
             }
         }
         self.end_processes()?;
-        Ok(true)
+        Ok(Next::Turn)
+    }
+
+    /// Forks another watchdog. Returns its socket in the new process.
+    fn fork_another(&mut self, streams: Vec<OwnedFd>) -> Result<Option<OwnedFd>, Errno> {
+        let forked = match streams.into_iter().next() {
+            None => Err(Errno::EMFILE),
+            // SAFETY: this process has one thread, so the child is not restricted to async-signal-safe functions.
+            Some(own) => match unsafe { fork() } {
+                Ok(ForkResult::Child) => return Ok(Some(own)),
+                Ok(ForkResult::Parent { child }) => Ok(child),
+                Err(error) => Err(error),
+            },
+        };
+        let reply = match forked {
+            Ok(child) => {
+                self.family.add_watchdog(child);
+                Reply::Started(child)
+            }
+            Err(error) => Reply::Refused(format!("cannot start a watchdog process: {}", error.desc())),
+        };
+        send_reply(self.socket.as_fd(), &reply)?;
+        Ok(None)
     }
 
     fn collect(&mut self) -> Result<(), Errno> {
         let ended = self.family.collect();
+        self.family.end_orphans();
         let halted = self.family.take_halted();
         halted.into_iter().try_for_each(|rank| self.report(News::Halted(rank)))?;
         ended.into_iter().try_for_each(|(rank, status)| self.report(News::Ended(rank, status)))
@@ -134,15 +192,14 @@ impl Process<'_> {
     fn handle(&mut self, request: Request, streams: Vec<OwnedFd>) -> Result<(), Errno> {
         match request {
             Request::Guard(directory) => self.guarded = Some(directory),
-            Request::Load(program) => self.programs.push(Start::new(&program)),
-            Request::Unload(program) => {
-                if let Some(start) = self.programs.get_mut(program as usize) {
-                    *start = Err("its job has ended".into());
-                }
+            Request::Load(program) => {
+                self.programs.insert(self.loaded, Start::new(&program));
+                self.loaded += 1;
             }
+            Request::Unload(program) => drop(self.programs.remove(&program)),
             Request::Start(program, count, env) => {
                 let starting = match streams.len() == count as usize {
-                    true => self.start(program as usize, &env, streams),
+                    true => self.start(program, &env, streams),
                     false => Err(format!("no descriptors for a rank: {}", Errno::EMFILE.desc())),
                 };
                 self.starting.push_back(starting);
@@ -164,6 +221,8 @@ impl Process<'_> {
                 self.is_killing |= signal == Signal::SIGKILL;
                 self.family.signal(signal);
             }
+            // `turn` handles it.
+            Request::Another => {}
             Request::Finish(grace) => {
                 self.is_finishing = true;
                 self.kill_at = Instant::now().checked_add(grace);
@@ -175,11 +234,11 @@ impl Process<'_> {
     /// Starts a rank without waiting for its program: meanwhile the next one is started.
     fn start(
         &mut self,
-        number: usize,
+        number: u32,
         env: &[(String, String)],
         streams: Vec<OwnedFd>,
-    ) -> Result<(Starting, usize), String> {
-        let program = self.programs.get(number).ok_or("no such program")?.as_ref().map_err(Clone::clone)?;
+    ) -> Result<(Starting, u32), String> {
+        let program = self.programs.get(&number).ok_or("no such program")?.as_ref().map_err(Clone::clone)?;
         let mut streams = streams.into_iter();
         let (Some(stdout), Some(stderr), pmi, stdin) = (streams.next(), streams.next(), streams.next(), streams.next())
         else {
@@ -195,9 +254,9 @@ impl Process<'_> {
         while let Some(next) = self.starting.front() {
             let reply = match next {
                 Err(why) => Reply::Refused(why.clone()),
-                Ok((starting, program)) => match (starting.outcome(), &self.programs[*program]) {
+                Ok((starting, program)) => match (starting.outcome(), self.programs.get(program)) {
                     (None, _) => return Ok(()),
-                    (Some(Err(error)), Ok(program)) => Reply::Refused(program.words(error)),
+                    (Some(Err(error)), Some(Ok(program))) => Reply::Refused(program.words(error)),
                     (Some(_), _) => Reply::Started(starting.pid),
                 },
             };

@@ -1,0 +1,369 @@
+//! `pmixrun --dvm`: the front end of a job in a persistent `pmixrun`. It is a tool there: it starts the job by `PMIx_Spawn`, writes its
+//! output, sends its input, and ends as the job ends.
+
+use std::collections::HashMap;
+use std::ffi::{CString, OsStr, OsString};
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam::channel::{Receiver, Sender, unbounded};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::signal::Signal;
+use nix::sys::signalfd::SignalFd;
+use nix::unistd::write;
+use parking_lot::Mutex;
+use pmix_client::events::range;
+use pmix_client::output::{IoDelivery, STDOUT};
+use pmix_client::{Client, Environment, Event, EventDone, HandlerId, tool};
+use pmix_dstore::model::{App, Info, Nspace, Proc, Rank, Status, Value, keys};
+use pmix_dstore::settings::is_of_launcher;
+
+use super::args::{AppArgs, Args, Dvm, Library};
+use super::output::{Lines, Stream};
+use super::ranks::Program;
+use super::supervise::{block_signals, is_in_foreground, next_signal};
+use super::{EXIT_OUTPUT, acknowledged, complain};
+
+/// The most output that is on its way or waits to be written. The library drops what comes faster from 16 MiB on.
+const WINDOW: u64 = 1 << 20;
+/// The interval at which the front end checks whether it may read its terminal.
+const FOREGROUND_CHECK: Duration = Duration::from_millis(200);
+/// How long it waits for the end of the job after the grace period is over.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What the main thread must hear of.
+enum News {
+    /// A job has ended, with this exit status and status.
+    End(Nspace, Option<i32>, Status),
+    /// The persistent launcher is gone.
+    Lost,
+    /// Output of so many bytes was written.
+    Written(u64),
+    /// Nobody reads the output any more.
+    Closed,
+    /// Output cannot be written.
+    Failed(&'static str, Errno),
+}
+
+/// Sends news to the main thread and wakes it.
+#[derive(Clone)]
+struct Teller {
+    sender: Sender<News>,
+    wake: Arc<EventFd>,
+}
+
+impl Teller {
+    fn tell(&self, news: News) {
+        // The receiver lives as long as the process.
+        let _ = self.sender.send(news);
+        let _ = self.wake.write(1);
+    }
+}
+
+/// Runs a job in the persistent launcher to its end; returns the exit status.
+pub(super) fn run(args: &Args, dvm: &Dvm) -> Result<i32, String> {
+    args.warnings.iter().for_each(|warning| complain(warning));
+    super::ranks::bear_full_files()?;
+    let apps = args.apps.iter().map(|app| application(app, args)).collect::<Result<Vec<App>, String>>()?;
+    let signals = block_signals()?;
+    let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+    let wake = Arc::new(EventFd::from_flags(flags).map_err(|error| format!("eventfd: {error}"))?);
+    let (sender, news) = unbounded();
+    let teller = Teller { sender, wake: Arc::clone(&wake) };
+    let client = connect(dvm)?;
+    hear(&client, teller.clone())?;
+    write_output(&client, args, teller);
+    let spawned = client.spawn(of_job(args), apps).wait();
+    let job = spawned.map_err(|status| match status {
+        Status::ERR_LOST_CONNECTION => "the persistent pmixrun is gone".to_owned(),
+        status => format!("the persistent pmixrun starts no job: {status}"),
+    })?;
+    let mut front = Front {
+        client,
+        job: Proc::new(job, Rank::WILDCARD),
+        news,
+        wake,
+        signals,
+        unsaid: 0,
+        ended: None,
+        signal: None,
+        has_lost_output: false,
+        late_at: None,
+        wants_input: true,
+        grace: args.grace,
+    };
+    let exit = front.wait();
+    // The job has ended; a server that is lost meanwhile changes nothing.
+    let _ = front.client.finalize(&[]);
+    Ok(exit)
+}
+
+/// Connects to the persistent launcher as a tool.
+fn connect(dvm: &Dvm) -> Result<Client, String> {
+    let (info, name) = match dvm {
+        Dvm::Pid(pid) => (Info::new(keys::SERVER_PIDINFO, Value::Pid(pid.cast_signed())), format!("process {pid}")),
+        Dvm::Nspace(nspace) => (Info::new(keys::SERVER_NSPACE, Value::string(nspace)), nspace.clone()),
+        Dvm::Uri(uri) => (Info::new(keys::SERVER_URI, Value::string(uri)), uri.clone()),
+    };
+    let env = Environment::from_process().map_err(|status| format!("the PMIX_ variables of this process: {status}"))?;
+    let refused = |status| {
+        format!(
+            "cannot reach the persistent pmixrun {name}: {status}; pmixctl servers lists what this user can reach, and pmixrun --serve starts one"
+        )
+    };
+    Ok(tool::connect(env, &[info]).map_err(refused)?.0)
+}
+
+/// An application for the persistent launcher, with the environment and the directory of this process.
+fn application(app: &AppArgs, args: &Args) -> Result<App, String> {
+    let program = Program::of(app, &Library::System, args.stops.on_exec)?;
+    let text =
+        |word: &OsStr| CString::new(word.as_bytes()).map_err(|_| format!("{}: has a NUL", word.to_string_lossy()));
+    // The last of several values of a variable counts, also there.
+    let mut variables: HashMap<OsString, OsString> =
+        std::env::vars_os().filter(|(name, _)| !is_of_launcher(name)).collect();
+    variables.extend(program.variables.iter().cloned());
+    let env = variables
+        .into_iter()
+        .map(|(name, value)| text(OsStr::from_bytes(&[name.as_bytes(), b"=", value.as_bytes()].concat())));
+    let directory = match program.wdir.clone() {
+        Some(directory) => directory,
+        None => std::env::current_dir().map_err(|error| format!("the directory of this process: {error}"))?,
+    };
+    let path = std::path::absolute(&program.path).map_err(|error| format!("{}: {error}", program.path.display()))?;
+    let mut infos = Vec::new();
+    infos.extend(app.pset.as_ref().map(|name| Info::new(keys::PSET_NAME, Value::String(Some(name.clone())))));
+    infos.extend(args.stops.on_exec.then(|| Info::new(keys::DEBUG_STOP_ON_EXEC, Value::Bool(true))));
+    Ok(App {
+        cmd: Some(text(path.as_os_str())?),
+        argv: std::iter::once(&program.name).chain(&program.args).map(|word| text(word)).collect::<Result<_, _>>()?,
+        env: env.collect::<Result<_, _>>()?,
+        cwd: Some(text(directory.as_os_str())?),
+        maxprocs: i32::try_from(app.ranks).unwrap_or(i32::MAX),
+        infos,
+    })
+}
+
+/// The attributes of the job.
+fn of_job(args: &Args) -> Vec<Info> {
+    let is = |key| Info::new(key, Value::Bool(true));
+    let mut infos = vec![
+        is(keys::FWD_STDOUT),
+        is(keys::FWD_STDERR),
+        Info::new(keys::FWD_STDIN, Value::Rank(Rank(0))),
+        Info::new(acknowledged::WINDOW, Value::Uint64(WINDOW)),
+    ];
+    infos.extend(args.timeout.map(|time| Info::new(keys::JOB_TIMEOUT, Value::Double(time.as_secs_f64()))));
+    infos.extend(args.stops.in_init.then(|| is(keys::DEBUG_STOP_IN_INIT)));
+    infos.extend(args.stops.in_app.as_ref().map(|_| is(keys::DEBUG_STOP_IN_APP)));
+    let breakpoint = args.stops.in_app.iter().flatten();
+    infos.extend(breakpoint.map(|name| Info::new(keys::BREAKPOINT, Value::string(name))));
+    infos
+}
+
+/// Hears of the ends of jobs, and of the end of the launcher.
+fn hear(client: &Client, teller: Teller) -> Result<(), String> {
+    let on_event = move |_: HandlerId, event: Event, done: EventDone| {
+        if event.status == Status::ERR_LOST_CONNECTION {
+            teller.tell(News::Lost);
+        } else if let Some(Value::Proc(job)) = Info::find(&event.infos, keys::EVENT_AFFECTED_PROC) {
+            let exit = match Info::find(&event.infos, keys::EXIT_CODE) {
+                Some(Value::Int(exit) | Value::Int32(exit)) => Some(*exit),
+                _ => None,
+            };
+            let status = match Info::find(&event.infos, keys::JOB_TERM_STATUS) {
+                Some(Value::Status(status)) => *status,
+                _ => Status::SUCCESS,
+            };
+            teller.tell(News::End(job.nspace.clone(), exit, status));
+        }
+        done.finish(Status::SUCCESS, Vec::new());
+    };
+    let codes = vec![Status::EVENT_JOB_END, Status::ERR_LOST_CONNECTION];
+    let registered = client.register_event_handler(codes, Vec::new(), Arc::new(on_event)).wait();
+    registered.map(drop).map_err(|status| format!("the persistent pmixrun takes no event handler: {status}"))
+}
+
+/// Has output written as it comes.
+fn write_output(client: &Client, args: &Args, teller: Teller) {
+    let is_tagged = args.tag_output;
+    let lines: Mutex<HashMap<(Proc, bool), Lines>> = Mutex::default();
+    client.hand_output_to(Arc::new(move |output: &IoDelivery| {
+        let is_out = output.channel == STDOUT;
+        // What the launcher itself says of the job has no mark.
+        let written = if is_tagged && output.source.rank != Rank::WILDCARD {
+            let stream = if is_out { Stream::Out } else { Stream::Err };
+            let rank = output.source.rank.to_string();
+            let mut lines = lines.lock();
+            let lines = lines.entry((output.source.clone(), is_out));
+            // Pieces are whole lines, but for very long ones and for the last one.
+            let lines = lines.or_insert_with(|| Lines::new(&rank, stream, true));
+            let mut whole = lines.take(&output.data);
+            if !output.data.ends_with(b"\n") {
+                whole.extend(lines.finish());
+            }
+            write_all(is_out, &whole)
+        } else {
+            write_all(is_out, &output.data)
+        };
+        match written {
+            Ok(()) => {}
+            Err(Errno::EPIPE) => teller.tell(News::Closed),
+            Err(error) => teller.tell(News::Failed(if is_out { "standard output" } else { "standard error" }, error)),
+        }
+        teller.tell(News::Written(output.data.len() as u64));
+    }));
+}
+
+/// Writes to one of the own streams.
+fn write_all(is_out: bool, mut bytes: &[u8]) -> Result<(), Errno> {
+    let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
+    let fd = if is_out { stdout.as_fd() } else { stderr.as_fd() };
+    while !bytes.is_empty() {
+        match write(fd, bytes) {
+            Ok(len) => bytes = &bytes[len..],
+            Err(Errno::EINTR) => {}
+            // Whoever has started this process may have made the stream non-blocking.
+            Err(Errno::EAGAIN) => drop(poll(&mut [PollFd::new(fd, PollFlags::POLLOUT)], PollTimeout::NONE)),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// The front end while its job runs.
+struct Front {
+    client: Client,
+    /// All ranks of the job.
+    job: Proc,
+    news: Receiver<News>,
+    wake: Arc<EventFd>,
+    signals: SignalFd,
+    /// How much output was written of which the launcher does not know.
+    unsaid: u64,
+    /// The exit status of the job.
+    ended: Option<i32>,
+    /// The signal that has ended the job.
+    signal: Option<Signal>,
+    has_lost_output: bool,
+    /// The time at which the front end waits no more.
+    late_at: Option<Instant>,
+    /// Whether the input is not forwarded yet.
+    wants_input: bool,
+    grace: Duration,
+}
+
+impl Front {
+    /// Waits for the end of the job; returns the exit status.
+    fn wait(&mut self) -> i32 {
+        loop {
+            self.take_news();
+            if let Some(exit) = self.ended {
+                let of_signal = self.signal.map(|signal| 128 + signal as i32);
+                return match of_signal.unwrap_or(exit) {
+                    0 if self.has_lost_output => EXIT_OUTPUT,
+                    exit => exit,
+                };
+            }
+            self.forward_input();
+            let now = Instant::now();
+            if self.late_at.is_some_and(|at| at <= now) {
+                complain("the job does not end, or its output is not read");
+                return self.signal.map_or(1, |signal| 128 + signal as i32);
+            }
+            let input = self.wants_input.then(|| now + FOREGROUND_CHECK);
+            let wait = match [input, self.late_at].into_iter().flatten().min() {
+                None => PollTimeout::NONE,
+                Some(at) => PollTimeout::try_from(at.saturating_duration_since(now) + Duration::from_millis(1))
+                    .unwrap_or(PollTimeout::MAX),
+            };
+            let mut polled = [&self.wake.as_fd(), &self.signals.as_fd()].map(|fd| PollFd::new(*fd, PollFlags::POLLIN));
+            // An error shows at the next attempt.
+            let _ = poll(&mut polled, wait);
+            while let Some(signal) = next_signal(&self.signals) {
+                self.obey(signal);
+            }
+        }
+    }
+
+    fn take_news(&mut self) {
+        // Reading clears the wake-up; later news wake again.
+        let _ = self.wake.read();
+        let news: Vec<News> = self.news.try_iter().collect();
+        for one in news {
+            match one {
+                News::End(job, exit, status) if job == self.job.nspace => {
+                    let exit = exit.unwrap_or(i32::from(!status.is_success()));
+                    self.ended = Some(exit);
+                }
+                News::End(..) => {}
+                News::Lost => {
+                    complain("the persistent pmixrun is gone, and with it the job");
+                    self.ended = Some(1);
+                }
+                News::Written(bytes) => self.unsaid += bytes,
+                News::Closed => self.end(Signal::SIGPIPE),
+                News::Failed(name, error) if !std::mem::replace(&mut self.has_lost_output, true) => {
+                    complain(&format!(
+                        "cannot write to {name}: {error}; what the ranks print there from here on is lost"
+                    ));
+                }
+                News::Failed(..) => {}
+            }
+        }
+        if self.unsaid >= WINDOW / 4 && self.ended.is_none() {
+            let infos = acknowledged::infos(std::mem::take(&mut self.unsaid));
+            let me = self.client.me().clone();
+            // A launcher that is gone needs none.
+            let _ = self.client.notify_event(acknowledged::CODE, me, range::RM, infos).start(Box::new(|_| ()));
+        }
+    }
+
+    /// Does what a signal asks for.
+    fn obey(&mut self, signal: Signal) {
+        match signal {
+            Signal::SIGUSR1 | Signal::SIGUSR2 => {
+                self.control(Info::new(keys::JOB_CTRL_SIGNAL, Value::Int(signal as i32)));
+            }
+            // The second request.
+            Signal::SIGINT if self.signal.is_some() => self.control(Info::new(keys::JOB_CTRL_KILL, Value::Bool(true))),
+            signal => {
+                complain(&format!("{signal}: ending the job"));
+                self.end(signal);
+            }
+        }
+    }
+
+    /// Ends the job.
+    fn end(&mut self, signal: Signal) {
+        if self.signal.is_some() || self.ended.is_some() {
+            return;
+        }
+        self.signal = Some(signal);
+        self.late_at = Instant::now().checked_add(self.grace + PATIENCE);
+        self.control(Info::new(keys::JOB_CTRL_TERMINATE, Value::Bool(true)));
+    }
+
+    /// Asks the launcher to do something to the job, whose end is the answer. One that is gone has ended it.
+    fn control(&self, directive: Info) {
+        let _ = self.client.job_control(vec![self.job.clone()], vec![directive]).start(Box::new(|_| ()));
+    }
+
+    /// Forwards the input as soon as it may be read: in the background of a terminal it is for the foreground job.
+    fn forward_input(&mut self) {
+        if self.wants_input && (!std::io::stdin().is_terminal() || is_in_foreground()) {
+            self.wants_input = false;
+            let rank = Proc { rank: Rank(0), ..self.job.clone() };
+            // Without it rank 0 gets no input, and no end of it.
+            let push = Info::new(keys::IOF_PUSH_STDIN, Value::Bool(true));
+            if let Err(status) = self.client.push_input(vec![rank], None, vec![push]).wait() {
+                complain(&format!("the input is not forwarded: {status}"));
+            }
+        }
+    }
+}
