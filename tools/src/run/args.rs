@@ -10,6 +10,7 @@ use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum};
 
 use super::hosts;
+use super::partner;
 use super::placement::{BIND_TO, BindTo, MAP_BY, MapBy};
 use super::spelling::spelled_out;
 
@@ -101,6 +102,13 @@ pub struct Options {
     /// Let tools on other hosts connect, by munge, where the administrator permits it
     #[arg(long)]
     remote: bool,
+    /// Name of the cluster that the job is told it runs on (PMIX_CLUSTER_ID)
+    #[arg(long, value_name = "NAME", value_parser = partner::cluster)]
+    cluster_id: Option<String>,
+    /// Serve the processes together with those of another pmixrun of this user on this node, another cluster, that is given the same socket:
+    /// they find each other's values and connect with each other. The first of both creates the socket, the second removes it
+    #[arg(long, value_name = "SOCKET", requires = "cluster_id")]
+    partner: Option<PathBuf>,
     /// Stop each rank before the first instruction of its program, for a debugger
     #[arg(long)]
     stop_on_exec: bool,
@@ -197,6 +205,10 @@ pub struct Args {
     pub report_uri: Option<String>,
     /// Tools on other hosts may connect.
     pub remote: bool,
+    /// The name of the cluster.
+    pub cluster_id: Option<String>,
+    /// The socket by which another launcher is reached.
+    pub partner: Option<PathBuf>,
     /// Where ranks are to wait.
     pub stops: Stops,
     /// What the user should know before the job starts.
@@ -313,6 +325,8 @@ impl Options {
             report_to: self.report_to,
             report_uri: self.report_uri,
             remote: self.remote,
+            cluster_id: self.cluster_id,
+            partner: self.partner,
             stops: Stops { on_exec: self.stop_on_exec, in_init: self.stop_in_init, in_app: self.stop_in_app },
             warnings,
             library: match self.lib {
@@ -531,6 +545,14 @@ mod tests {
     }
 
     #[test]
+    fn a_partner_is_another_cluster() {
+        let args = run("-n 1 --cluster-id A --partner /tmp/link prog");
+        assert_eq!((args.cluster_id.as_deref(), args.partner), (Some("A"), Some("/tmp/link".into())));
+        let args = run("-n 1 --cluster-id A prog");
+        assert_eq!((args.cluster_id.as_deref(), args.partner), (Some("A"), None));
+    }
+
+    #[test]
     fn stops_for_debuggers() {
         assert_eq!(run("-n 1 prog").stops, Stops::default());
         let stops = run("-n 1 --stop-on-exec --stop-in-init --stop-in-app prog").stops;
@@ -565,6 +587,8 @@ mod tests {
             ("--host localhost:many prog", "localhost:many"),
             ("-n 1 -x =1 prog", "no name of a variable"),
             ("-n 2 prog : -n 1 --timeout 5 prog", "--timeout is for the whole job"),
+            ("-n 2 --partner /tmp/link prog", "--cluster-id"),
+            ("-n 2 --cluster-id a:b prog", "none of them a colon"),
             ("-n 2 prog : -n 1", "PROGRAM"),
             ("--host localhost:2 -n 2 prog : -n 1 prog", "-n 3: too many ranks"),
             ("-n 60000 prog : -n 60000 prog", "120000 ranks: their number goes from 1 to 65536"),

@@ -11,6 +11,7 @@ mod host;
 mod hosts;
 mod job;
 mod output;
+mod partner;
 mod placement;
 mod pmi;
 mod published;
@@ -31,8 +32,9 @@ use pmix_server::Server;
 use self::args::{AppArgs, Args};
 use self::binding::Binding;
 use self::directories::Directories;
-use self::host::{Jobs, RunHost};
+use self::host::{Beside, Jobs, RunHost};
 use self::job::{Application, Plan, Session};
+use self::partner::{Partner, Unstarted};
 use self::ranks::Program;
 use self::supervise::Launcher;
 use self::watchdog::Watchdog;
@@ -76,9 +78,14 @@ fn set_up_and_run(args: &Args) -> Result<i32, String> {
     // From here on a signal ends the job, not the launcher, because the launcher must clean up.
     let signals = supervise::block_signals()?;
     let directories = Directories::create(&args.tmpdir, ranks, &watchdog)?;
-    let session = Session::new(ranks, args.bind_to)?;
+    let session = Session::new(ranks, args.bind_to, args.cluster_id.clone())?;
     let jobs = Jobs::default();
-    let (host, events) = RunHost::new(Arc::clone(&jobs), &session.server.nspace)?;
+    let mut beside = Beside::default();
+    let partner = args.partner.as_ref().zip(args.cluster_id.as_ref());
+    let partner = partner.map(|(socket, cluster)| Partner::open(socket, cluster, Arc::clone(&beside.published)));
+    let partner = partner.transpose()?;
+    beside.partner = partner.as_ref().map(Unstarted::partner);
+    let (host, events) = RunHost::new(Arc::clone(&jobs), &session.server.nspace, beside)?;
     let mut server_infos = vec![
         Info::new(keys::SERVER_NSPACE, Value::string(session.server.nspace.as_bytes())),
         Info::new(keys::SERVER_RANK, Value::Rank(session.server.rank)),
@@ -98,12 +105,15 @@ fn set_up_and_run(args: &Args) -> Result<i32, String> {
     let host = Arc::new(host);
     let server =
         Server::init(host.clone(), &server_infos).map_err(|status| format!("the server did not start: {status}"))?;
+    let server = Arc::new(server);
     hear_releases(&server, host)?;
+    let partner = partner.map(|partner| partner.start(&server)).transpose()?;
     let plan = Plan { apps, stops: args.stops.clone(), parent: None, others: Vec::new() };
     let launcher =
         Launcher { args, watchdog: &watchdog, binding: &binding, directories: &directories, server: &server };
     let ended = supervise::supervise(launcher, session, plan, (jobs, events), signals)?;
     let is_reported = args.report.is_none() || report::print(args, &server.stats(), &ended);
+    drop(partner);
     server.finalize();
     Ok(if ended.exit_status == 0 && !is_reported { EXIT_OUTPUT } else { ended.exit_status })
 }

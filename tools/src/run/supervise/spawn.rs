@@ -183,7 +183,7 @@ impl Supervisor<'_> {
         }
         self.jobs[job].is_over = true;
         let nspace = self.jobs[job].nspace().clone();
-        self.events.published().lock().job_ended(&nspace);
+        self.events.job_ended(&nspace);
         if job == 0 {
             return;
         }

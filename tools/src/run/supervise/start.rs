@@ -79,6 +79,7 @@ impl Supervisor<'_> {
     /// Registers a job with its ranks.
     fn register(&mut self, job: usize) -> Result<(), String> {
         let infos = self.jobs[job].job.take_infos();
+        self.events.job_begins(&self.jobs[job].job.ranks, &infos);
         let JobRanks { nspace, size, .. } = &self.jobs[job].job.ranks;
         check("register the job", self.server.register_nspace(nspace.clone(), *size as i32, infos, None))?;
         let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
