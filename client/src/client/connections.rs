@@ -2,6 +2,9 @@
 //!
 //! Servers and hosts do not know these namespaces. Each member derives the name and its rank from what all members know: who they are, and
 //! the identifier of the operation. A client replaces the name by the real processes in its calls.
+//!
+//! With processes of several clusters, those of the own one have names that the others do not know. Then names and ranks are derived from
+//! the names with their clusters, which all members know.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,7 +42,7 @@ pub(crate) struct Connections {
 
 /// Connected processes with a namespace.
 struct Connection {
-    /// The members, sorted. A member's rank in the namespace is its place here.
+    /// The members, sorted by the names that all of them know. A member's rank in the namespace is its place here.
     members: Arc<Vec<Proc>>,
     /// What the connect was told that later operations are told, too.
     directives: Vec<Info>,
@@ -78,13 +81,25 @@ impl Connections {
         Ok(())
     }
 
-    /// Notes a disconnect. The name is unknown after as many as there were connects.
-    fn remove(&self, name: &Nspace) {
+    /// Notes a disconnect of processes, each named once. The name is unknown after as many as there were connects.
+    fn remove(&self, mut procs: Vec<Proc>, id: Option<&[u8]>) {
         let mut by_name = self.by_name.write();
-        if let Some(known) = by_name.get_mut(name) {
+        let mut is_of = |known: &Connection| {
+            let of_known = Info::find(&known.directives, keys::CONNECT_ID).and_then(Value::as_text);
+            if of_known != id || known.members.len() != procs.len() {
+                return false;
+            }
+            // The members are in the order of other names if there are several clusters.
+            procs.sort_unstable();
+            known.members.iter().all(|member| procs.binary_search(member).is_ok())
+        };
+        let name = by_name.iter().find(|(_, known)| is_of(known)).map(|(name, _)| name.clone());
+        if let Some(name) = name
+            && let Some(known) = by_name.get_mut(&name)
+        {
             known.count -= 1;
             if known.count == 0 {
-                by_name.remove(name);
+                by_name.remove(&name);
             }
         }
         self.has_any.store(!by_name.is_empty(), Ordering::Release);
@@ -176,12 +191,13 @@ impl Client {
             Err(status) => return Operation::ready(&inner.link, Err(status)),
         };
         let keeps_nothing = Info::is_set(&infos, keys::CONNECT_XCHG_ONLY);
+        let cluster = self.cluster_beside_others(&procs);
         let lasting = LASTING.into_iter().filter_map(|key| Some(Info::new(key, Info::find(&infos, key)?.clone())));
         let directives = lasting.collect();
         let named = procs.clone();
         self.connect_then(procs, infos, move |inner| match keeps_nothing {
             true => Ok(None),
-            false => inner.assign(named, id.as_deref(), directives).map(Some),
+            false => inner.assign(named, id.as_deref(), cluster.as_deref(), directives).map(Some),
         })
     }
 
@@ -219,22 +235,72 @@ impl Client {
         let Some(colon) = name.iter().position(|byte| *byte == b':').filter(|_| proc.nspace != self.me().nspace) else {
             return proc;
         };
-        let job = Proc::new(self.me().nspace.clone(), Rank::WILDCARD);
-        let cluster = self.get_value(&job, keys::CLUSTER_ID, &[Info::new(keys::IMMEDIATE, Value::Bool(true))]);
-        let is_own = cluster.is_ok_and(|cluster| cluster.as_text() == Some(&name[..colon]));
+        let is_own = self.own_cluster().is_some_and(|cluster| cluster == name[..colon]);
         match Nspace::new(&name[colon + 1..]) {
             Ok(nspace) if is_own => Proc::new(nspace, proc.rank),
             _ => proc,
         }
     }
+
+    /// The name of the cluster that this process is in, if the host has told it.
+    fn own_cluster(&self) -> Option<Vec<u8>> {
+        let job = Proc::new(self.me().nspace.clone(), Rank::WILDCARD);
+        let cluster = self.get_value(&job, keys::CLUSTER_ID, &[Info::new(keys::IMMEDIATE, Value::Bool(true))]).ok()?;
+        cluster.as_text().map(<[u8]>::to_vec)
+    }
+
+    /// The name of the own cluster, if some of these processes are named with another one.
+    fn cluster_beside_others(&self, procs: &[Proc]) -> Option<Vec<u8>> {
+        let has_cluster = |proc: &Proc| has_cluster(&proc.nspace) && proc.nspace != self.me().nspace;
+        procs.iter().any(has_cluster).then(|| self.own_cluster()).flatten()
+    }
+}
+
+/// Whether the name of a job begins with that of its cluster.
+fn has_cluster(nspace: &Nspace) -> bool {
+    nspace.as_bytes().contains(&b':')
+}
+
+/// The processes by the names that those of other clusters know, too.
+///
+/// # Errors
+/// `ERR_BAD_PARAM` for a name that gets too long; `ERR_NOMEM`.
+fn known_to_all(procs: &[Proc], cluster: &[u8]) -> Result<Vec<Proc>> {
+    let mut all = Vec::new();
+    let mut last: Option<(&Nspace, Nspace)> = None;
+    for proc in procs {
+        let known = match &last {
+            Some((nspace, known)) if *nspace == &proc.nspace => known.clone(),
+            _ if has_cluster(&proc.nspace) => proc.nspace.clone(),
+            _ => Nspace::new([cluster, proc.nspace.as_bytes()].join(&b':')).map_err(|_| Status::ERR_BAD_PARAM)?,
+        };
+        last = Some((&proc.nspace, known.clone()));
+        fallible_alloc::push(&mut all, Proc::new(known, proc.rank))?;
+    }
+    Ok(all)
 }
 
 impl Inner {
-    /// Gives connected processes their namespace; this process under its new name.
-    fn assign(&self, procs: Vec<Proc>, id: Option<&[u8]>, directives: Vec<Info>) -> Result<Proc> {
-        let members = self.each_member(procs)?;
-        let rank = members.binary_search(&self.me).map_err(|_| Status::ERR_BAD_PARAM)?;
-        let name = name_of(&members, id)?;
+    /// Gives connected processes their namespace; this process under its new name. `cluster` is its own, if there are others.
+    fn assign(
+        &self,
+        procs: Vec<Proc>,
+        id: Option<&[u8]>,
+        cluster: Option<&[u8]>,
+        directives: Vec<Info>,
+    ) -> Result<Proc> {
+        let mut members = self.each_member(procs)?;
+        let name = match cluster {
+            None => name_of(&members, id)?,
+            Some(cluster) => {
+                let mut all: Vec<_> = known_to_all(&members, cluster)?.into_iter().zip(members).collect();
+                all.sort_unstable();
+                let (known, here): (Vec<Proc>, Vec<Proc>) = all.into_iter().unzip();
+                members = here;
+                name_of(&known, id)?
+            }
+        };
+        let rank = members.iter().position(|member| *member == self.me).ok_or(Status::ERR_BAD_PARAM)?;
         self.connections.add(name.clone(), members, directives)?;
         // There are at most `MEMBERS_MAX` of them.
         Ok(Proc::new(name, Rank(rank as u32)))
@@ -295,8 +361,9 @@ impl Inner {
     /// Processes have disconnected: their namespace is unknown from now on.
     pub(crate) fn forget_connection(&self, procs: Vec<Proc>, infos: &[Info]) {
         // Processes of which this is not known have no namespace.
-        let name = self.each_member(procs).and_then(|members| name_of(&members, connect_id(infos)?.as_deref()));
-        name.iter().for_each(|name| self.connections.remove(name));
+        if let (Ok(members), Ok(id)) = (self.each_member(procs), connect_id(infos)) {
+            self.connections.remove(members, id.as_deref());
+        }
     }
 
     /// The infos of an event or of a handler, with real processes in place of those that connections name; and whether its range had any.

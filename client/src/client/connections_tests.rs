@@ -75,6 +75,32 @@ fn a_namespace_follows_from_the_members_and_the_identifier() {
     assert!(!stage.client.inner.connections.has_any());
 }
 
+/// Jobs of the same name on two clusters, each of which names the other one's processes with their cluster.
+#[test]
+fn members_of_two_clusters_agree_on_the_namespace_and_its_ranks() {
+    let on = |cluster: &'static str, beside: &str| {
+        let stage = stage();
+        stage.client.store_internal(&all("job"), keys::CLUSTER_ID.into(), Value::string(cluster)).unwrap();
+        let procs = [cluster, beside].map(|cluster| format!("{cluster}:job"));
+        let procs: Vec<Proc> = (0..4).flat_map(|rank| procs.each_ref().map(|name| proc(name, rank))).collect();
+        let me = connect(&stage, procs, vec![id("one")]).unwrap().unwrap();
+        (stage, me)
+    };
+    let (east, of_east) = on("east", "zest");
+    let (zest, of_zest) = on("zest", "east");
+    assert_eq!((&of_east.nspace, of_east.rank, of_zest.rank), (&of_zest.nspace, Rank(1), Rank(5)));
+    let named = |stage: &Stage| stage.client.inner.connections.members(of_east.nspace.as_bytes()).unwrap();
+    assert_eq!((named(&east)[1].clone(), named(&east)[5].clone()), (proc("job", 1), proc("zest:job", 1)));
+    assert_eq!((named(&zest)[1].clone(), named(&zest)[5].clone()), (proc("east:job", 1), proc("job", 1)));
+    zest.asked();
+    zest.answers_status(Status::SUCCESS);
+    zest.client.disconnect_namespace(&of_zest.nspace, Vec::new()).wait().unwrap();
+    let procs = [0..4, 0..4].into_iter().zip(["east:job", "job"]);
+    let procs = procs.flat_map(|(ranks, name)| ranks.map(move |rank| proc(name, rank))).collect();
+    assert_eq!(zest.asked(), [Request::Disconnect { procs, infos: vec![id("one")] }]);
+    assert!(!zest.client.inner.connections.has_any());
+}
+
 #[test]
 fn requests_name_the_members() {
     let stage = stage();

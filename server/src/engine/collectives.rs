@@ -333,7 +333,7 @@ impl Engine {
                 fallible_alloc::push(&mut changes, (nspace, state.changes.count()))?;
             }
         }
-        let first_rank = self.first_relative_ranks(&fence.signature);
+        let first_rank = first_relative_ranks(&self.in_exchange(&fence.signature));
         let mut ranks: Vec<(Rank, Vec<(&Key, &Value)>)> = Vec::new();
         for arrival in &fence.arrived {
             let Some(state) = self.nspaces.get(&arrival.proc.nspace) else { continue };
@@ -373,16 +373,18 @@ impl Engine {
         Ok((Contribution::encode_borrowed(super::EXCHANGE, true, &ranks)?, changes))
     }
 
-    /// The relative rank of rank 0 of each participating namespace: with several, they are numbered through.
-    fn first_relative_ranks(&self, procs: &[Proc]) -> HashMap<Nspace, u32> {
-        let mut first = 0;
-        let mut ranks = HashMap::new();
-        for nspace in Self::nspaces_of(procs) {
-            let size = self.nspaces.get(&nspace).map_or(0, |state| state.job.size());
-            ranks.insert(nspace, first);
-            first += size;
+    /// The participating namespaces in the order in which all servers number their ranks, and their sizes. Servers of several clusters
+    /// know those of their own one by a shorter name, and go by the names with the clusters.
+    fn in_exchange(&self, procs: &[Proc]) -> Vec<(Nspace, u32)> {
+        let mut nspaces = Self::nspaces_of(procs);
+        if nspaces.iter().any(|nspace| nspace.as_bytes().contains(&b':')) {
+            nspaces.sort_by_cached_key(|nspace| match self.cluster_of(nspace) {
+                Some(cluster) if !nspace.as_bytes().contains(&b':') => [cluster, nspace.as_bytes()].join(&b':'),
+                _ => nspace.as_bytes().to_vec(),
+            });
         }
-        ranks
+        let size = |nspace: &Nspace| self.nspaces.get(nspace).map_or(0, |state| state.job.size());
+        nspaces.into_iter().map(|nspace| (nspace.clone(), size(&nspace))).collect()
     }
 
     /// Takes the host's answer; for a collecting fence, `data` are the contributions of all servers.
@@ -415,8 +417,8 @@ impl Engine {
 
     /// Stores the contributions of all servers. Values of local ranks, in this server's own part, are skipped.
     fn store_exchange(&mut self, id: u64, signature: &[Proc], data: &Bytes) -> Result<(), Status> {
-        let nspaces = Self::nspaces_of(signature);
-        let first_rank = self.first_relative_ranks(signature);
+        let nspaces = self.in_exchange(signature);
+        let first_rank = first_relative_ranks(&nspaces);
         let mut contributions = blob::decode_shared_fence(super::EXCHANGE, data).inspect_err(|status| {
             let line = format!("a fence brought {} bytes that cannot be read: {status}", data.len());
             self.outputs.push_back(super::Output::Log(crate::journal::Reason::here(), line));
@@ -424,8 +426,8 @@ impl Engine {
         let proc_of = |origin: &Origin| match origin {
             Origin::Proc(proc) => Some(proc.clone()),
             Origin::Relative(Rank(rank)) => {
-                let owner = nspaces.iter().rev().find(|nspace| first_rank.get(*nspace).is_some_and(|f| f <= rank));
-                owner.map(|nspace| Proc::new(nspace.clone(), Rank(rank - first_rank[nspace])))
+                let owner = nspaces.iter().rev().find(|(nspace, _)| first_rank.get(nspace).is_some_and(|f| f <= rank));
+                owner.map(|(nspace, _)| Proc::new(nspace.clone(), Rank(rank - first_rank[nspace])))
             }
         };
         let first = |contribution: &Contribution| contribution.ranks.first().and_then(|(origin, _)| proc_of(origin));
@@ -679,6 +681,17 @@ impl Engine {
         }
         in_words(&missing)
     }
+}
+
+/// The relative rank of rank 0 of each participating namespace: with several, they are numbered through.
+fn first_relative_ranks(nspaces: &[(Nspace, u32)]) -> HashMap<Nspace, u32> {
+    let mut first = 0;
+    let mut ranks = HashMap::new();
+    for (nspace, size) in nspaces {
+        ranks.insert(nspace.clone(), first);
+        first += size;
+    }
+    ranks
 }
 
 /// The first of some processes, and how many more there are.

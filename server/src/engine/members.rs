@@ -23,16 +23,18 @@ impl Engine {
         for proc in procs.iter_mut().filter(|proc| !self.nspaces.contains_key(&proc.nspace)) {
             let Some(colon) = proc.nspace.as_bytes().iter().position(|byte| *byte == b':') else { continue };
             let (cluster, name) = (&proc.nspace.as_bytes()[..colon], &proc.nspace.as_bytes()[colon + 1..]);
-            let job = self.nspaces.get(&caller.nspace).map(|state| &state.job);
-            let id = job.and_then(|job| {
-                let id = keys::CLUSTER_ID.as_bytes();
-                job.session.get(id).or_else(|| job.job.get(id))?.as_text()
-            });
-            if let (true, Ok(name)) = (id == Some(cluster), Nspace::new(name)) {
+            if let (true, Ok(name)) = (self.cluster_of(&caller.nspace) == Some(cluster), Nspace::new(name)) {
                 proc.nspace = name;
             }
         }
         procs
+    }
+
+    /// The name of the cluster that a job is in, if the host has told it.
+    pub(super) fn cluster_of(&self, nspace: &Nspace) -> Option<&[u8]> {
+        let job = self.nspaces.get(nspace).map(|state| &state.job)?;
+        let id = keys::CLUSTER_ID.as_bytes();
+        job.session.get(id).or_else(|| job.job.get(id))?.as_text()
     }
 
     /// Replaces the special ranks by this node's processes, of the named job or of all jobs.

@@ -11,6 +11,7 @@ use clap::{ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, ValueE
 
 use super::hosts;
 use super::log::{self, Outlets};
+use super::partner;
 use super::placement::{BIND_TO, BindTo, MAP_BY, MapBy};
 use super::spelling::spelled_out;
 
@@ -124,6 +125,13 @@ pub struct Options {
     /// a namespace
     #[arg(long, aliases = ["dvm-uri"], value_name = "PID|URI|file:FILE", value_parser = Dvm::read)]
     dvm: Option<Dvm>,
+    /// Name of the cluster that the job is told it runs on (PMIX_CLUSTER_ID)
+    #[arg(long, value_name = "NAME", value_parser = partner::cluster)]
+    cluster_id: Option<String>,
+    /// Serve the processes together with those of another pmixrun of this user on this node, another cluster, that is given the same socket:
+    /// they find each other's values and connect with each other. The first of both creates the socket, the second removes it
+    #[arg(long, value_name = "SOCKET", requires = "cluster_id")]
+    partner: Option<PathBuf>,
     /// Stop each rank before the first instruction of its program, for a debugger
     #[arg(long)]
     stop_on_exec: bool,
@@ -266,6 +274,10 @@ pub struct Args {
     pub remote: bool,
     /// Where ranks and tools log.
     pub outlets: Outlets,
+    /// The name of the cluster.
+    pub cluster_id: Option<String>,
+    /// The socket by which another launcher is reached.
+    pub partner: Option<PathBuf>,
     /// Where ranks are to wait.
     pub stops: Stops,
     /// What the user should know before the job starts.
@@ -389,6 +401,8 @@ impl Options {
             report_uri: self.report_uri,
             remote: self.remote,
             outlets: Outlets { syslog: self.syslog, record: self.log_file },
+            cluster_id: self.cluster_id,
+            partner: self.partner,
             stops: Stops { on_exec: self.stop_on_exec, in_init: self.stop_in_init, in_app: self.stop_in_app },
             warnings,
             library: match self.lib {
@@ -402,8 +416,22 @@ impl Options {
     /// An option that is given and that is not for what `pmixrun` is called for.
     fn misplaced(&self, matches: &ArgMatches) -> Option<String> {
         // What a persistent launcher decides for all its jobs.
-        const OF_SERVER: [&str; 10] =
-            ["bind_to", "lib", "grace", "tmpdir", "report", "json", "report_to", "report_uri", "remote", "serve"];
+        const OF_SERVER: [&str; 14] = [
+            "bind_to",
+            "lib",
+            "grace",
+            "tmpdir",
+            "report",
+            "json",
+            "report_to",
+            "report_uri",
+            "remote",
+            "serve",
+            "syslog",
+            "log_file",
+            "cluster_id",
+            "partner",
+        ];
         const OF_BOTH: [&str; 2] = ["map_by", "allow_run_as_root"];
         let given = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
         let ids = matches.ids().map(clap::Id::as_str).filter(|id| *id != "Options");
@@ -677,12 +705,22 @@ mod tests {
             ("--dvm 7 -n 1 --grace 1 prog", "--grace is decided"),
             ("--dvm 7 -n 1 --lib system prog", "--lib is decided"),
             ("--dvm 7 -n 1 --report prog", "--report is decided"),
+            ("--dvm 7 -n 1 --log-file f prog", "--log-file is decided"),
+            ("--dvm 7 -n 1 --cluster-id A prog", "--cluster-id is decided"),
             ("--dvm here -n 1 prog", "a process number, an address"),
             ("--dvm 7 -n 1", "PROGRAM"),
         ] {
             let error = parse(line).expect_err(line);
             assert!(error.contains(word), "{line}: {error}");
         }
+    }
+
+    #[test]
+    fn a_partner_is_another_cluster() {
+        let args = run("-n 1 --cluster-id A --partner /tmp/link prog");
+        assert_eq!((args.cluster_id.as_deref(), args.partner), (Some("A"), Some("/tmp/link".into())));
+        let args = run("-n 1 --cluster-id A prog");
+        assert_eq!((args.cluster_id.as_deref(), args.partner), (Some("A"), None));
     }
 
     #[test]
@@ -720,6 +758,8 @@ mod tests {
             ("--host localhost:many prog", "localhost:many"),
             ("-n 1 -x =1 prog", "no name of a variable"),
             ("-n 2 prog : -n 1 --timeout 5 prog", "--timeout is for the whole job"),
+            ("-n 2 --partner /tmp/link prog", "--cluster-id"),
+            ("-n 2 --cluster-id a:b prog", "none of them a colon"),
             ("-n 2 prog : -n 1", "PROGRAM"),
             ("--host localhost:2 -n 2 prog : -n 1 prog", "-n 3: too many ranks"),
             ("-n 60000 prog : -n 60000 prog", "120000 ranks: their number goes from 1 to 65536"),

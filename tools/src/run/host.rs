@@ -11,7 +11,8 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use parking_lot::Mutex;
 use pmix_client::events::range;
 use pmix_dstore::fallible_alloc;
-use pmix_dstore::model::{App, Info, Key, Nspace, Proc, Query, Rank, Status, Value, keys};
+use pmix_dstore::gather::GatherBuf;
+use pmix_dstore::model::{App, Bytes, Info, Key, Nspace, Proc, Query, Rank, Status, Value, keys};
 use pmix_server::{Completion, Credential, GroupOperation, Host};
 
 use super::acknowledged;
@@ -22,7 +23,8 @@ use super::credentials;
 use super::groups::Groups;
 use super::log::{self, Outlets};
 use super::output::Stream;
-use super::published::{Lookup, Published, Terms, WaitingLookup};
+use super::partner::{Done, Operation, Partner};
+use super::published::{self, Lookup, Published, Terms, WaitingLookup};
 use super::refused;
 use super::table;
 
@@ -185,6 +187,8 @@ pub(super) struct Events {
     published: Arc<Mutex<Published>>,
     groups: Arc<Mutex<Groups>>,
     writer: Arc<Clerk>,
+    /// The launcher of another cluster, if there is one.
+    partner: Option<Arc<Partner>>,
 }
 
 impl Events {
@@ -195,9 +199,15 @@ impl Events {
         self.receiver.try_iter()
     }
 
-    /// The values that processes have published.
-    pub fn published(&self) -> &Mutex<Published> {
-        &self.published
+    /// A job is about to be registered with these infos.
+    pub fn job_begins(&self, job: &JobRanks, infos: &[Info]) {
+        self.partner.iter().for_each(|partner| partner.job_begins(&job.nspace, job.size, infos));
+    }
+
+    /// All ranks of a job have ended: its values of that persistence go.
+    pub fn job_ended(&self, job: &Nspace) {
+        self.published.lock().job_ended(job);
+        self.partner.iter().for_each(|partner| partner.job_ends(job));
     }
 
     /// Waits at most so long until syslog and files have what processes have logged.
@@ -209,6 +219,7 @@ impl Events {
     pub fn process_ended(&self, process: &Proc) {
         self.published.lock().process_ended(process);
         self.groups.lock().process_ended(process);
+        self.partner.iter().for_each(|partner| partner.process_ends(process));
     }
 
     /// Answers the lookups whose time-out has passed; returns the time of the next one.
@@ -219,6 +230,13 @@ impl Events {
         }
         next
     }
+}
+
+/// What processes have published, the partner, who is told of it, and where processes log.
+pub(super) struct Beside {
+    pub published: Arc<Mutex<Published>>,
+    pub partner: Option<Arc<Partner>>,
+    pub outlets: Outlets,
 }
 
 /// The launcher as a host.
@@ -236,29 +254,33 @@ pub(super) struct RunHost {
     groups: Arc<Mutex<Groups>>,
     /// How many tools have got a name.
     tools: AtomicU64,
+    /// The launcher of another cluster, if there is one.
+    partner: Option<Arc<Partner>>,
 }
 
 impl RunHost {
     /// The host of these jobs and of their server, and the receiving end of its events.
-    pub fn new(jobs: Jobs, server: &Nspace, outlets: Outlets) -> Result<(RunHost, Events), String> {
+    pub fn new(jobs: Jobs, server: &Nspace, beside: Beside) -> Result<(RunHost, Events), String> {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let wake = Arc::new(EventFd::from_flags(flags).map_err(|error| format!("eventfd: {error}"))?);
         let (sender, receiver) = unbounded();
-        let published = Arc::default();
+        let Beside { published, partner, outlets } = beside;
         let groups: Arc<Mutex<Groups>> = Arc::default();
         let writer = Arc::new(Clerk::new("pmixrun-log"));
         let (published_there, groups_there) = (Arc::clone(&published), Arc::clone(&groups));
+        let (wake_there, partner_there) = (Arc::clone(&wake), partner.clone());
         let events = Events {
             receiver,
-            wake: Arc::clone(&wake),
+            wake: wake_there,
             published: published_there,
             groups: groups_there,
             writer: Arc::clone(&writer),
+            partner: partner_there,
         };
         let (server, tools) = (server.clone(), AtomicU64::new(0));
         let post = Post { sender, wake };
         let security = Clerk::new("pmixrun-munge");
-        Ok((RunHost { post, writer, outlets, security, published, groups, jobs, server, tools }, events))
+        Ok((RunHost { post, writer, outlets, security, published, groups, jobs, server, tools, partner }, events))
     }
 
     fn send(&self, event: Event) {
@@ -339,24 +361,11 @@ impl RunHost {
         self.jobs.lock().iter().find(|job| job.nspace == proc.nspace)?.number(proc.rank)
     }
 
-    fn answer_ready(&self) {
-        let ready = self.published.lock().ready();
-        for (done, data) in ready {
-            done.complete((Status::SUCCESS, data));
-        }
+    /// The partner, if some of these processes are its.
+    fn partner_of(&self, procs: &[Proc]) -> Option<&Arc<Partner>> {
+        self.partner.as_ref().filter(|partner| procs.iter().any(|proc| partner.is_beyond(proc)))
     }
 }
-
-/// Infos of a publication that are not values.
-const DIRECTIVES: [&str; 7] = [
-    keys::USERID,
-    keys::GRPID,
-    keys::RANGE,
-    keys::PERSISTENCE,
-    keys::EVENT_CUSTOM_RANGE,
-    keys::ACCESS_PERMISSIONS,
-    keys::TIMEOUT,
-];
 
 impl Host for RunHost {
     // Each rank is registered with its number as its object.
@@ -447,23 +456,42 @@ impl Host for RunHost {
         Status::SUCCESS
     }
 
-    fn publish(&self, proc: &Proc, infos: &[Info], _done: Completion<Status>) -> Status {
-        let values = infos.iter().filter(|info| !DIRECTIVES.iter().any(|key| info.key.is(key)));
-        let values = values.map(|info| (&info.key, &info.value));
-        if let Err(status) = Terms::read(infos).and_then(|terms| self.published.lock().add(proc, values, &terms)) {
+    fn publish(&self, proc: &Proc, infos: &[Info], done: Completion<Status>) -> Status {
+        let terms = match Terms::read(infos) {
+            Ok(terms) => terms,
+            Err(status) => return status,
+        };
+        let mut published = self.published.lock();
+        if let Err(status) = published.add(proc, published::values(infos), &terms) {
             return status;
         }
-        self.answer_ready();
-        Status::OPERATION_SUCCEEDED
+        let status = match self.partner.as_ref().filter(|_| terms.is_beyond()) {
+            None => Status::OPERATION_SUCCEEDED,
+            // With the lock: a partner that comes now is told once.
+            Some(partner) => {
+                let keys: Vec<Key> = published::values(infos).map(|(key, _)| key.clone()).collect();
+                partner.publish(proc, infos, keys, done)
+            }
+        };
+        drop(published);
+        published::answer_ready(&self.published);
+        status
     }
 
     fn lookup(&self, proc: &Proc, keys: &[Key], infos: &[Info], done: Lookup) -> Status {
-        let wait = Info::is_set(infos, pmix_dstore::model::keys::WAIT);
-        let seconds = Info::find(infos, pmix_dstore::model::keys::TIMEOUT).and_then(Value::as_u64).filter(|s| *s > 0);
+        use pmix_dstore::model::keys::{RANGE, TIMEOUT, WAIT};
+        let wait = Info::is_set(infos, WAIT);
+        let seconds = Info::find(infos, TIMEOUT).and_then(Value::as_u64).filter(|s| *s > 0);
+        let range = Info::find(infos, RANGE).and_then(Value::as_u64).unwrap_or_default();
+        let is_beyond = [range::UNDEF, range::GLOBAL].into_iter().any(|wide| u64::from(wide) == range);
+        // Whether nobody is left for it is asked with the lock, which the end of the partner takes afterwards.
         let mut published = self.published.lock();
         if wait && !published.has_all(proc, keys) {
+            if is_beyond && self.partner.as_ref().is_some_and(|partner| partner.is_lost()) {
+                return Status::ERR_LOST_CONNECTION;
+            }
             let deadline = seconds.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
-            published.wait(WaitingLookup { by: proc.clone(), keys: keys.to_vec(), deadline, done });
+            published.wait(WaitingLookup { by: proc.clone(), keys: keys.to_vec(), is_beyond, deadline, done });
             drop(published);
             // The launcher's loop must learn of the deadline.
             self.post.wake();
@@ -477,7 +505,36 @@ impl Host for RunHost {
 
     fn unpublish(&self, proc: &Proc, keys: &[Key], _infos: &[Info], _done: Completion<Status>) -> Status {
         self.published.lock().remove(proc, keys);
+        self.partner.iter().for_each(|partner| partner.unpublish(proc, keys));
         Status::OPERATION_SUCCEEDED
+    }
+
+    // All processes are this server's clients but those of a partner.
+
+    fn fence_nb(&self, procs: &[Proc], infos: &[Info], data: GatherBuf, done: Completion<(Status, Bytes)>) -> Status {
+        let Some(partner) = self.partner_of(procs) else { return Status::ERR_NOT_SUPPORTED };
+        match data.into_bytes() {
+            Ok(data) => partner.enter(Operation::Fence, procs, infos, data, Done::Data(done)),
+            Err(status) => status,
+        }
+    }
+
+    fn connect(&self, procs: &[Proc], infos: &[Info], done: Completion<Status>) -> Status {
+        let Some(partner) = self.partner_of(procs) else { return Status::ERR_NOT_SUPPORTED };
+        partner.enter(Operation::Connect, procs, infos, Vec::new(), Done::Status(done))
+    }
+
+    fn disconnect(&self, procs: &[Proc], infos: &[Info], done: Completion<Status>) -> Status {
+        let Some(partner) = self.partner_of(procs) else { return Status::ERR_NOT_SUPPORTED };
+        partner.enter(Operation::Disconnect, procs, infos, Vec::new(), Done::Status(done))
+    }
+
+    fn direct_modex(&self, proc: &Proc, _infos: &[Info], done: Completion<(Status, Bytes)>) -> Status {
+        match self.partner_of(std::slice::from_ref(proc)) {
+            // The partner has told all there is of a job as a whole.
+            Some(partner) if proc.rank.is_process() => partner.fetch(proc, done),
+            _ => Status::ERR_NOT_SUPPORTED,
+        }
     }
 
     fn notify_event(
@@ -503,8 +560,13 @@ impl Host for RunHost {
         if code == Status::JCTRL_CHECKPOINT_COMPLETE || code == Status::ERR_PROC_CHECKPOINT {
             self.checkpointed(code, source, infos);
         }
-        // All processes are this server's clients, and the server has sent them the event.
-        Status::OPERATION_SUCCEEDED
+        let named: Vec<Proc> = Info::find(infos, keys::EVENT_CUSTOM_RANGE)
+            .filter(|_| range == range::CUSTOM)
+            .into_iter()
+            .flat_map(|named| named.iter_procs().cloned())
+            .collect();
+        // The server has sent the event to all others.
+        self.partner_of(&named).map_or(Status::OPERATION_SUCCEEDED, |partner| partner.notify(code, source, infos))
     }
 
     fn push_stdin(
@@ -528,6 +590,9 @@ impl Host for RunHost {
         infos: &[Info],
         done: Completion<(Status, Vec<Info>)>,
     ) -> Status {
+        if self.partner_of(procs).is_some() {
+            return Status::ERR_NOT_SUPPORTED;
+        }
         match operation {
             GroupOperation::Construct => self.groups.lock().construct(group, procs, infos, done, Instant::now()),
             GroupOperation::Destruct => Status::OPERATION_SUCCEEDED,
@@ -581,7 +646,8 @@ mod tests {
     fn host() -> (RunHost, Events) {
         let job = JobRanks { nspace: Nspace::new("job").unwrap(), first: 0, size: 4, is_launched: true };
         let outlets = Outlets { syslog: "/nonexistent".into(), record: None };
-        RunHost::new(Arc::new(Mutex::new(vec![job])), &Nspace::new("server").unwrap(), outlets).unwrap()
+        let beside = Beside { published: Arc::default(), partner: None, outlets };
+        RunHost::new(Arc::new(Mutex::new(vec![job])), &Nspace::new("server").unwrap(), beside).unwrap()
     }
 
     #[test]
@@ -621,7 +687,7 @@ mod tests {
             let by = Proc { rank: Rank(rank), ..me() };
             assert_eq!(host.lookup(&by, &keys, &wait, Completion::by_id(u64::from(rank))), Status::SUCCESS);
         }
-        events.published().lock().process_ended(&Proc { rank: Rank(1), ..me() });
+        events.process_ended(&Proc { rank: Rank(1), ..me() });
         let once = Value::Code { ty: pmix_dstore::model::DataType::PERSIST, bits: 1 };
         let infos = [Info::new("once", Value::Int(1)), Info::new(keys::PERSISTENCE, once)];
         let values = infos[..1].iter().map(|info| (&info.key, &info.value));

@@ -26,17 +26,19 @@ pub(super) struct Session {
     universe: u32,
     /// Whether ranks are bound.
     bind_to: BindTo,
+    /// The name of the cluster.
+    cluster: Option<String>,
 }
 
 impl Session {
     /// The server of this process.
-    pub fn new(universe: u32, bind_to: BindTo) -> Result<Session, String> {
+    pub fn new(universe: u32, bind_to: BindTo, cluster: Option<String>) -> Result<Session, String> {
         let full_name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
         let hostname = full_name.split('.').next().filter(|name| !name.is_empty()).unwrap_or("localhost").to_owned();
         // Without a dot in the server's: stock tools take an address's text up to its first dot for the namespace. And without `pmix`
         // before it: programs build keys from their namespace, and keys with that prefix are reserved.
         let server = super::nspace(format!("run-{hostname}-{}", std::process::id()))?;
-        Ok(Session { server: Proc::new(server, Rank(0)), hostname, full_name, universe, bind_to })
+        Ok(Session { server: Proc::new(server, Rank(0)), hostname, full_name, universe, bind_to, cluster })
     }
 
     /// The namespace of a job: that of the launched one has the number 0.
@@ -158,19 +160,19 @@ impl Job {
     }
 
     fn session(&self, directories: &Directories) -> Info {
-        array(
-            keys::SESSION_INFO_ARRAY,
-            vec![
-                info(keys::SESSION_ID, Value::Uint32(std::process::id())),
-                info(keys::UNIV_SIZE, Value::Uint32(self.session.universe)),
-                info(keys::MAX_PROCS, Value::Uint32(self.session.universe)),
-                info(keys::ALLOCATED_NODELIST, Value::string(&self.session.hostname)),
-                info(keys::TMPDIR, path(directories.top())),
-                info(keys::TDIR_RMCLEAN, Value::Bool(true)),
-                info(keys::RM_NAME, Value::string("pmixrun")),
-                info(keys::RM_VERSION, Value::string(env!("CARGO_PKG_VERSION"))),
-            ],
-        )
+        let cluster = self.session.cluster.iter().map(|name| info(keys::CLUSTER_ID, Value::string(name)));
+        let mut infos = vec![
+            info(keys::SESSION_ID, Value::Uint32(std::process::id())),
+            info(keys::UNIV_SIZE, Value::Uint32(self.session.universe)),
+            info(keys::MAX_PROCS, Value::Uint32(self.session.universe)),
+            info(keys::ALLOCATED_NODELIST, Value::string(&self.session.hostname)),
+            info(keys::TMPDIR, path(directories.top())),
+            info(keys::TDIR_RMCLEAN, Value::Bool(true)),
+            info(keys::RM_NAME, Value::string("pmixrun")),
+            info(keys::RM_VERSION, Value::string(env!("CARGO_PKG_VERSION"))),
+        ];
+        infos.extend(cluster);
+        array(keys::SESSION_INFO_ARRAY, infos)
     }
 
     fn job_level(&self, binding: &Binding, own: &JobDirectory) -> Info {

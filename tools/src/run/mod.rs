@@ -17,6 +17,7 @@ mod hosts;
 mod job;
 mod log;
 mod output;
+mod partner;
 mod placement;
 mod pmi;
 mod published;
@@ -39,8 +40,9 @@ use pmix_server::Server;
 use self::args::{AppArgs, Args, Mode, RANKS_MAX};
 use self::binding::Binding;
 use self::directories::Directories;
-use self::host::{Jobs, RunHost};
+use self::host::{Beside, Jobs, RunHost};
 use self::job::{Application, Plan, Session};
+use self::partner::{Partner, Unstarted};
 use self::ranks::Program;
 use self::supervise::Launcher;
 use self::watchdog::Watchdog;
@@ -91,9 +93,15 @@ fn set_up_and_run(args: &Args) -> Result<i32, String> {
     // From here on a signal ends the job, not the launcher, because the launcher must clean up.
     let signals = supervise::block_signals()?;
     let directories = Directories::create(&args.tmpdir, ranks, &watchdog)?;
-    let session = Session::new(if is_serving { binding.slots() } else { ranks }, args.bind_to)?;
+    let universe = if is_serving { binding.slots() } else { ranks };
+    let session = Session::new(universe, args.bind_to, args.cluster_id.clone())?;
     let jobs = Jobs::default();
-    let (host, events) = RunHost::new(Arc::clone(&jobs), &session.server.nspace, args.outlets.clone())?;
+    let mut beside = Beside { published: Arc::default(), partner: None, outlets: args.outlets.clone() };
+    let partner = args.partner.as_ref().zip(args.cluster_id.as_ref());
+    let partner = partner.map(|(socket, cluster)| Partner::open(socket, cluster, Arc::clone(&beside.published)));
+    let partner = partner.transpose()?;
+    beside.partner = partner.as_ref().map(Unstarted::partner);
+    let (host, events) = RunHost::new(Arc::clone(&jobs), &session.server.nspace, beside)?;
     let mut server_infos = vec![
         Info::new(keys::SERVER_NSPACE, Value::string(session.server.nspace.as_bytes())),
         Info::new(keys::SERVER_RANK, Value::Rank(session.server.rank)),
@@ -112,7 +120,9 @@ fn set_up_and_run(args: &Args) -> Result<i32, String> {
     let host = Arc::new(host);
     let server =
         Server::init(host.clone(), &server_infos).map_err(|status| format!("the server did not start: {status}"))?;
+    let server = Arc::new(server);
     hear(&server, host)?;
+    let partner = partner.map(|partner| partner.start(&server)).transpose()?;
     let stops = args.stops.clone();
     let plan = (!is_serving).then_some(Plan { apps, stops, parent: None, others: Vec::new(), has_input: true });
     if is_serving {
@@ -123,6 +133,7 @@ fn set_up_and_run(args: &Args) -> Result<i32, String> {
         Launcher { args, watchdog: &watchdog, binding: &binding, directories: &directories, server: &server };
     let ended = supervise::supervise(launcher, session, plan, (jobs, events), signals)?;
     let is_reported = args.report.is_none() || report::print(args, &server.stats(), &ended);
+    drop(partner);
     server.finalize();
     Ok(if ended.exit_status == 0 && !is_reported { EXIT_OUTPUT } else { ended.exit_status })
 }

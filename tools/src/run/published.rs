@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use pmix_client::events::range;
 use pmix_dstore::codec::{pack_stored, unpack_stored};
 use pmix_dstore::model::{Info, Key, Nspace, Pdata, Proc, Result, Status, Value, keys};
@@ -19,6 +20,31 @@ const VALUES_MAX: usize = 65_536;
 const BYTES_MAX: usize = 16 << 20;
 /// The most bytes of all processes' values.
 const BYTES_ALL_MAX: usize = 256 << 20;
+
+/// Infos of a publication that are not values.
+const DIRECTIVES: [&str; 7] = [
+    keys::USERID,
+    keys::GRPID,
+    keys::RANGE,
+    keys::PERSISTENCE,
+    keys::EVENT_CUSTOM_RANGE,
+    keys::ACCESS_PERMISSIONS,
+    keys::TIMEOUT,
+];
+
+/// The values of a publication.
+pub(super) fn values(infos: &[Info]) -> impl Iterator<Item = (&Key, &Value)> + Clone {
+    let values = infos.iter().filter(|info| !DIRECTIVES.iter().any(|key| info.key.is(key)));
+    values.map(|info| (&info.key, &info.value))
+}
+
+/// Answers the lookups that can be answered now.
+pub(super) fn answer_ready(published: &Mutex<Published>) {
+    let ready = published.lock().ready();
+    for (done, data) in ready {
+        done.complete((Status::SUCCESS, data));
+    }
+}
 
 /// Who finds a value.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -76,6 +102,9 @@ enum Persistence {
 pub(super) struct Terms {
     range: Range,
     persistence: Persistence,
+    /// The processes of a partner find them, too: the range is the global one, or names some. What the first reader takes stays here, so that
+    /// there is one.
+    is_beyond: bool,
 }
 
 impl Terms {
@@ -104,7 +133,37 @@ impl Terms {
             None | Some(3) => Persistence::Job,
             Some(_) => return Err(Status::ERR_BAD_PARAM),
         };
-        Ok(Terms { range, persistence })
+        let is_beyond = match &range {
+            Range::All => number(keys::RANGE)? == Some(u64::from(range::GLOBAL)),
+            Range::These(these) => these.iter().any(|proc| proc.nspace.as_bytes().contains(&b':')),
+            _ => false,
+        };
+        Ok(Terms { range, persistence, is_beyond: is_beyond && persistence != Persistence::FirstRead })
+    }
+
+    /// Whether the processes of a partner find the values, too.
+    pub fn is_beyond(&self) -> bool {
+        self.is_beyond
+    }
+
+    /// The directives from which such terms were read.
+    fn infos(&self) -> Vec<Info> {
+        let persistence = match self.persistence {
+            Persistence::Session => 4,
+            Persistence::FirstRead => 1,
+            Persistence::Process => 2,
+            Persistence::Job => 3,
+        };
+        let (range, these) = match &self.range {
+            Range::These(these) => (range::CUSTOM, &these[..]),
+            _ => (range::GLOBAL, &[][..]),
+        };
+        let mut infos =
+            vec![Info::new(keys::RANGE, Value::Uint8(range)), Info::new(keys::PERSISTENCE, Value::Uint8(persistence))];
+        if !these.is_empty() {
+            infos.push(Info::new(keys::EVENT_CUSTOM_RANGE, Value::procs(these.iter().cloned())));
+        }
+        infos
     }
 }
 
@@ -112,6 +171,8 @@ impl Terms {
 pub(super) struct WaitingLookup {
     pub by: Proc,
     pub keys: Vec<Key>,
+    /// A process of a partner may publish them.
+    pub is_beyond: bool,
     pub deadline: Option<Instant>,
     pub done: Lookup,
 }
@@ -221,6 +282,27 @@ impl Published {
     /// All ranks of a job have ended.
     pub fn job_ended(&mut self, job: &Nspace) {
         self.take_out(|_, item| item.publisher.nspace == *job && item.terms.persistence == Persistence::Job);
+    }
+
+    /// The launcher of these jobs has ended, and with it what their processes have published.
+    pub fn launcher_ended(&mut self, is_its: impl Fn(&Nspace) -> bool) {
+        self.take_out(|_, item| is_its(&item.publisher.nspace));
+    }
+
+    /// The values that the processes of a partner find, too, with their terms, as their publishers have given them.
+    pub fn for_partner(&self) -> impl Iterator<Item = (&Proc, Vec<Info>)> {
+        let of_this_cluster = |item: &Item| item.terms.is_beyond && !item.publisher.nspace.as_bytes().contains(&b':');
+        let items = self.values.iter().flat_map(|(key, items)| items.iter().map(move |item| (key, item)));
+        items.filter(move |(_, item)| of_this_cluster(item)).map(|(key, item)| {
+            let mut infos = item.terms.infos();
+            infos.push(Info::new(key.clone(), item.value.clone()));
+            (&item.publisher, infos)
+        })
+    }
+
+    /// Removes and returns the lookups for which a process of a partner might have published a value.
+    pub fn take_waiting_beyond(&mut self) -> Vec<Lookup> {
+        self.waiting.extract_if(.., |lookup| lookup.is_beyond).map(|lookup| lookup.done).collect()
     }
 
     fn take_out(&mut self, is_gone: impl Fn(&Key, &Item) -> bool) {
@@ -345,6 +427,59 @@ mod tests {
         assert_eq!(Terms::read(&[Info::new(keys::RANGE, Value::Uint8(99))]), Err(Status::ERR_BAD_PARAM));
         assert_eq!(Terms::read(&[Info::new(keys::PERSISTENCE, Value::Uint8(99))]), Err(Status::ERR_BAD_PARAM));
         assert_eq!(Terms::read(&[]), Ok(Terms::default()));
+    }
+
+    /// Those of the global range and those for its processes; with the terms that they had.
+    #[test]
+    fn a_partner_is_told_of_what_its_processes_find() {
+        let mut published = Published::default();
+        let of = |name: &str| Proc::new(Nspace::new(name).unwrap(), Rank(0));
+        let custom = |named: Proc| {
+            let infos = [
+                Info::new(keys::RANGE, Value::Uint8(range::CUSTOM)),
+                Info::new(keys::EVENT_CUSTOM_RANGE, Value::procs([named])),
+            ];
+            Terms::read(&infos).unwrap()
+        };
+        let all = [
+            ("global", terms(range::GLOBAL, 4), true),
+            ("once", terms(range::GLOBAL, 1), false),
+            ("session", terms(range::SESSION, 3), false),
+            ("undefined", Terms::default(), false),
+            ("theirs", custom(of("B:job")), true),
+            ("ours", custom(proc(1)), false),
+        ];
+        for (key, terms, is_beyond) in &all {
+            assert_eq!(terms.is_beyond(), *is_beyond, "{key}");
+            published.add(&proc(0), [(&Key::from(*key), &Value::Int(1))].into_iter(), terms).unwrap();
+        }
+        published.add(&of("B:job"), [(&Key::from("back"), &Value::Int(1))].into_iter(), &all[0].1).unwrap();
+        let told = |published: &Published| {
+            let told = published.for_partner().map(|(publisher, infos)| {
+                let key = values(&infos).map(|(key, _)| key.to_string()).collect::<String>();
+                (key, publisher.clone(), Terms::read(&infos).unwrap())
+            });
+            let mut told: Vec<_> = told.collect();
+            told.sort_by(|one, other| one.0.cmp(&other.0));
+            told
+        };
+        let wanted = [("global", &all[0].1), ("theirs", &all[4].1)];
+        assert_eq!(told(&published), wanted.map(|(key, terms)| (key.to_owned(), proc(0), terms.clone())));
+        assert!(published.has_all(&proc(2), &[Key::from("back")]));
+        published.launcher_ended(|nspace| nspace.as_bytes().starts_with(b"B:"));
+        assert!(
+            !published.has_all(&proc(2), &[Key::from("back")]) && published.has_all(&proc(2), &[Key::from("global")])
+        );
+        let wait = |is_beyond| WaitingLookup {
+            by: proc(0),
+            keys: vec![Key::from("never")],
+            is_beyond,
+            deadline: None,
+            done: Completion::by_id(0),
+        };
+        published.wait(wait(true));
+        published.wait(wait(false));
+        assert_eq!((published.take_waiting_beyond().len(), published.waiting.len()), (1, 1));
     }
 
     #[test]

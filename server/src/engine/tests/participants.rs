@@ -373,6 +373,41 @@ fn a_job_of_this_cluster_may_be_named_with_it() {
     }
 }
 
+/// Each server knows the job of the other cluster by a longer name, so that the order of the names differs. Values are their owners' all the
+/// same.
+#[test]
+fn a_fence_of_two_clusters_brings_each_the_others_values() {
+    let on = |own: &str, other: &str| {
+        let mut bench = Bench::new(0, 1, 1);
+        let known = bench.engine.job(&nspace());
+        let infos = [Info::new(keys::CLUSTER_ID, Value::string(own))];
+        bench.engine.register_nspace(JobPlan::read(&nspace(), 1, &infos, known, NODES[0]).unwrap());
+        let other = Proc::new(Nspace::new(format!("{other}:job")).unwrap(), Rank(0));
+        let infos = [
+            Info::new(keys::JOB_SIZE, Value::Uint32(1)),
+            Info::new(keys::NODE_MAP, Value::string(NODES[0])),
+            Info::new(keys::PROC_MAP, Value::string("0")),
+        ];
+        bench.engine.register_nspace(JobPlan::read(&other.nspace, 0, &infos, None, NODES[0]).unwrap());
+        (bench, other)
+    };
+    // Both other names sort before the job's own.
+    let (mut a, of_b) = on("a", "b");
+    let (mut b, of_a) = on("b", "a");
+    for (bench, other, value) in [(&mut a, &of_b, 1), (&mut b, &of_a, 2)] {
+        bench.put(0, 2, "key", value);
+        bench.fence(0, 10, vec![proc(0), other.clone()], collect());
+    }
+    exchange(&mut a, &mut b);
+    for (bench, other, theirs) in [(&mut a, &of_b, 2), (&mut b, &of_a, 1)] {
+        assert_eq!(bench.status(0, 10), Some(Status::SUCCESS));
+        let infos = vec![Info::new(keys::IMMEDIATE, Value::Bool(true))];
+        let key = Some(Key::from("key"));
+        bench.request(0, 11, Request::Get { nspace: other.nspace.clone(), rank: other.rank, infos, key });
+        assert_eq!(bench.value(0, 11, "key"), Some(Ok(theirs)));
+    }
+}
+
 /// The processes whose values a rank got in answer to a Get.
 fn owners(bench: &mut Bench, rank: u32, tag: u32) -> Option<Vec<Rank>> {
     let bytes = bench.reply(rank, tag)?;

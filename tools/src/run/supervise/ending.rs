@@ -110,7 +110,7 @@ impl Supervisor<'_> {
         let Some(job) = self.jobs.get_mut(&id).filter(|job| !job.is_over && !job.has_running()) else { return };
         (job.is_over, job.pmi, job.input) = (true, None, None);
         let (nspace, tree, status) = (job.nspace().clone(), job.tree, job.status());
-        self.events.published().lock().job_ended(&nspace);
+        self.events.job_ended(&nspace);
         if self.trees.get(&tree).is_some_and(|tree| tree.root == id) {
             return;
         }

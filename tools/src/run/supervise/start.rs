@@ -105,6 +105,7 @@ impl Supervisor<'_> {
     fn register(&mut self, job: u32) -> Result<(), String> {
         let Some(job) = self.jobs.get_mut(&job) else { return Ok(()) };
         let infos = job.job.take_infos();
+        self.events.job_begins(&job.job.ranks, &infos);
         let JobRanks { nspace, size, .. } = &job.job.ranks;
         check("register the job", self.server.register_nspace(nspace.clone(), *size as i32, infos, None))?;
         let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
