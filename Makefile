@@ -34,8 +34,10 @@
 #   make check                formatting, lints, dependencies (deny.toml), documentation, whether the documents agree with the tree, and the house:
 #                             imports downward, no circles of modules, no names that were given up, no long functions (tests/house)
 #   make fuzz                 each fuzz target for FUZZ_SECONDS (60); needs a nightly compiler and cargo-fuzz
-#   make soak PART=simulation   whole jobs in one process from seeds, SOAK_STEPS (1,000,000) of them from SOAK_SEED (the date); a seed that
-#                             fails is printed with a short script. Without PART, all parts
+#   make soak                 lists the parts of long runs under faults; make soak PART=storms runs one for at most an hour, or goes on with it
+#                             where it was stopped; SOAK_ARGS="--fresh", "--library stock"; figures in target/soak. PART=simulation: whole
+#                             jobs in one process, SOAK_STEPS (1,000,000) steps from SOAK_SEED (the date)
+#   make soak-short           ten minutes of all parts
 #   make loom                 the publication protocol in every order of the memory model
 #   make keys                 each key of docs/coverage.md taken out of the library: its tests must fail
 #   make asan tsan valgrind miri   the tests under checkers of memory and threads; asan, tsan and miri want nightly Rust
@@ -198,10 +200,20 @@ generate: deps-build
 fuzz:
 	.ci/fuzz $(or $(FUZZ_SECONDS),60)
 
-# Long runs, by part; each ends with a line of figures.
-soak_parts = simulation
-.PHONY: soak soak-simulation
-soak: $(addprefix soak-,$(or $(PART),$(soak_parts)))
+# Long runs, by part; each ends with a line of figures, which are kept in target/soak. A part that was stopped goes on where it was;
+# SOAK_ARGS="--fresh", "--library stock", "--seconds 600" and others are in `pmix-soak run --help`.
+soak = PMIX_TEST_RELEASE=$(abspath $(release)) $(target)/debug/pmix-soak --out $(target)/soak
+.PHONY: soak soak-build soak-short soak-simulation
+soak: $(if $(filter simulation,$(PART)),soak-simulation,soak-build)
+ifneq ($(PART),simulation)
+	$(soak) $(if $(PART),run $(PART) $(if $(SOAK_SEED),--seed $(SOAK_SEED)) $(SOAK_ARGS),list)
+endif
+soak-build: $(if $(PART),deps-test build,deps-build)
+	$(CARGO) build -p pmix-soak
+soak-short: deps-test build
+	$(CARGO) build -p pmix-soak
+	$(MAKE) soak-simulation SOAK_STEPS=$(or $(SOAK_STEPS),3000000)
+	$(soak) short --seconds $(or $(SOAK_SECONDS),560)
 soak-simulation: deps-build
 	$(CARGO) build --profile simulate -p pmix-simulate
 	$(target)/simulate/pmix-simulate $(or $(SOAK_STEPS),1000000) $(or $(SOAK_SEED),$(shell date +%y%m%d)0000)
