@@ -2,11 +2,15 @@
 //! each step the figures are in a file under `target/soak`, from which a part that was stopped goes on.
 #![forbid(unsafe_code)]
 
+mod faults;
+mod life;
+mod slope;
 mod state;
 mod step;
 mod storms;
+mod threads;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -16,7 +20,7 @@ use state::State;
 use step::{Context, Part, Side};
 
 /// All parts but the simulation, which is a program of its own (`tests/simulate`).
-const PARTS: [Part; 1] = [storms::PART];
+const PARTS: [Part; 5] = [storms::PART, threads::PART, life::PART, faults::OOM, faults::SYSCALLS];
 
 /// So many losses are enough to stop a part.
 const LOSSES_MAX: usize = 20;
@@ -69,6 +73,9 @@ struct Run {
     /// Leaves out all but each Nth fault of a part that tries them one after the other.
     #[arg(long, value_name = "N", default_value_t = 1)]
     every: u64,
+    /// Stops at the first step that has lost something.
+    #[arg(long)]
+    until_loss: bool,
     /// Prints the figures as JSON instead of a line.
     #[arg(long)]
     json: bool,
@@ -103,7 +110,7 @@ fn main() -> ExitCode {
 }
 
 /// Runs a part as the command line says. Returns whether nothing was lost.
-fn one(run: &Run, out: &std::path::Path) -> Result<bool, String> {
+fn one(run: &Run, out: &Path) -> Result<bool, String> {
     let names = PARTS.map(|part| part.name).join(", ");
     let part = PARTS.iter().find(|part| part.name == run.part);
     let part = part.ok_or_else(|| format!("there is no part {:?}; there are {names}", run.part))?;
@@ -118,7 +125,13 @@ fn one(run: &Run, out: &std::path::Path) -> Result<bool, String> {
     let kept = if run.fresh { None } else { State::read(&file)?.filter(|state| !state.complete) };
     let mut state =
         kept.unwrap_or_else(|| State::begin(part.name, side.name(), run.seed.unwrap_or(state::today()), run.every));
-    go_on(part, side, &mut state, Duration::from_secs(run.seconds), Some(&file))?;
+    let losses_max = match run.library {
+        _ if run.until_loss => 1,
+        // It is counted how many there are.
+        Chosen::Stock => usize::MAX,
+        Chosen::Ours => LOSSES_MAX,
+    };
+    go_on(part, side, &mut state, Duration::from_secs(run.seconds), losses_max, &file)?;
     if run.json {
         println!("{:#}", state.json());
     } else {
@@ -133,10 +146,11 @@ fn go_on(
     side: Side,
     state: &mut State,
     time: Duration,
-    file: Option<&std::path::Path>,
+    losses_max: usize,
+    file: &Path,
 ) -> Result<(), String> {
     let start = Instant::now();
-    while !state.complete && start.elapsed() < time && state.losses.len() < LOSSES_MAX {
+    while !state.complete && start.elapsed() < time && state.losses.len() < losses_max {
         let (begun, number) = (Instant::now(), state.next);
         let step = (part.step)(&Context { state, number, side });
         for loss in &step.losses {
@@ -150,21 +164,19 @@ fn go_on(
         }
         state.add(step, begun.elapsed());
         state.complete |= part.reached(state);
-        if let Some(file) = file {
-            state.write(file)?;
-        }
+        state.write(file)?;
     }
     Ok(())
 }
 
 /// All parts, each for its share of the time. Returns whether nothing was lost.
-fn short(seconds: u64, out: &std::path::Path) -> Result<bool, String> {
+fn short(seconds: u64, out: &Path) -> Result<bool, String> {
     let mut well = true;
     for part in &PARTS {
         let side = Side::new(false);
         let mut state = State::begin(part.name, side.name(), state::today(), part.every_in_short);
         let file = out.join(format!("short-{}.json", part.name));
-        go_on(part, side, &mut state, Duration::from_secs(seconds) / PARTS.len() as u32, Some(&file))?;
+        go_on(part, side, &mut state, Duration::from_secs(seconds) / PARTS.len() as u32, LOSSES_MAX, &file)?;
         println!("{}", state.summary());
         well &= state.losses.is_empty();
     }
