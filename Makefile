@@ -37,7 +37,8 @@
 #   make soak                 lists the parts of long runs under faults; make soak PART=storms runs one for at most an hour, or goes on with it
 #                             where it was stopped; SOAK_ARGS="--fresh", "--library stock"; figures in target/soak. PART=simulation: whole
 #                             jobs in one process, SOAK_STEPS (1,000,000) steps from SOAK_SEED (the date)
-#   make soak-short           ten minutes of all parts
+#   make soak-short           ten minutes of all parts; make soak-faults: planted faults, which they must find
+#   make oom                  make soak PART=oom: each allocation of a scripted job fails
 #   make loom                 the publication protocol in every order of the memory model
 #   make keys                 each key of docs/coverage.md taken out of the library: its tests must fail
 #   make asan tsan valgrind miri   the tests under checkers of memory and threads; asan, tsan and miri want nightly Rust
@@ -208,6 +209,9 @@ soak: $(if $(filter simulation,$(PART)),soak-simulation,soak-build)
 ifneq ($(PART),simulation)
 	$(soak) $(if $(PART),run $(PART) $(if $(SOAK_SEED),--seed $(SOAK_SEED)) $(SOAK_ARGS),list)
 endif
+.PHONY: oom
+oom:
+	$(MAKE) soak PART=oom
 soak-build: $(if $(PART),deps-test build,deps-build)
 	$(CARGO) build -p pmix-soak
 soak-short: deps-test build
@@ -219,9 +223,12 @@ soak-simulation: deps-build
 	$(target)/simulate/pmix-simulate $(or $(SOAK_STEPS),1000000) $(or $(SOAK_SEED),$(shell date +%y%m%d)0000)
 
 # The planted faults, which the simulation must find.
-.PHONY: simulate-faults
+.PHONY: simulate-faults soak-faults
 simulate-faults: deps-build
 	tests/proof/simulate.sh
+# And those that long runs must find.
+soak-faults: deps-test
+	tests/proof/soak.sh
 
 # The names go through the environment, where no character is special (packaging/install).
 .PHONY: install uninstall

@@ -12,8 +12,8 @@
  *
  *   cycle steady N      as a rank of a host that is its parent: enters N fences; each 16th collects a value that is put anew
  *
- * jobs and steady print 50 lines "sample WHO AT ...", if CYCLE_SAMPLES is set: memory, descriptors, mappings, files and the time of one job or
- * fence since the line before.
+ * jobs and steady print 50 lines "sample WHO AT ...", if CYCLE_SAMPLES is set: memory, descriptors, mappings, files and the processor time of one job
+ * or fence since the line before.
  *
  * After the first cycle and after the last it counts open descriptors, threads, mappings of files, and environment
  * variables, and prints "before: ..." and "after: ...", which the test compares. Exit status 0 if every call
@@ -283,10 +283,14 @@ static long resident_kib(void) { return kib_of("/proc/self/statm"); }
 
 enum { SAMPLES = 50 };
 
-static double seconds_now(void)
+/* The time that the processors have spent on a process: others on the machine do not count. */
+static double seconds_of(pid_t process)
 {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
+    struct timespec time = { 0 };
+    clockid_t clock;
+    if (clock_getcpuclockid(process, &clock) == 0) {
+        clock_gettime(clock, &time);
+    }
     return time.tv_sec + time.tv_nsec / 1e9;
 }
 
@@ -304,36 +308,34 @@ static long own_kib(const char *status_file)
     return kib;
 }
 
-static void sample(const char *who, const char *process, int at, int many)
+static void sample(const char *who, pid_t process, int at, int many)
 {
-    static double last;
-    static int last_at;
+    /* Of this process and, after it, of its parent. */
+    static double last[2];
+    static int last_at[2];
+    int place = process != getpid();
     char path[3][64];
     const char *names[3] = { "status", "fd", "maps" };
-    double time = seconds_now();
     if (getenv("CYCLE_SAMPLES") == NULL || (at % ((many + SAMPLES - 1) / SAMPLES) != 0 && at != 1)) {
         return;
     }
+    double time = seconds_of(process);
     for (int i = 0; i < 3; i++) {
-        snprintf(path[i], sizeof(path[i]), "/proc/%s/%s", process, names[i]);
+        snprintf(path[i], sizeof(path[i]), "/proc/%d/%s", process, names[i]);
     }
     files = 0;
     nftw(getenv("TMPDIR"), count_file, 16, FTW_PHYS);
     if (at > 1) {
         say("sample %s %d: %ld KiB, %d descriptors, %d mappings, %d files, %.3f us", who, at, own_kib(path[0]),
-            count_entries(path[1]), count_lines(path[2]), files, (time - last) / (at - last_at) * 1e6);
+            count_entries(path[1]), count_lines(path[2]), files, (time - last[place]) / (at - last_at[place]) * 1e6);
     }
-    if (strcmp(who, "server") != 0 || strcmp(process, "self") == 0) {
-        last = seconds_now();
-        last_at = at;
-    }
+    last[place] = seconds_of(process);
+    last_at[place] = at;
 }
 
 static void enter_often(int fences)
 {
     pmix_proc_t me;
-    char parent[20];
-    snprintf(parent, sizeof(parent), "%d", getppid());
     expect("PMIx_Init", PMIx_Init(&me, NULL, 0));
     for (int fence = 1; fence <= fences; fence++) {
         if (fence % 1024 == 0) {
@@ -359,9 +361,8 @@ static void enter_often(int fences)
             PMIX_VALUE_RELEASE(found);
         }
         if (me.rank == 0) {
-            /* The time is of both. */
-            sample("server", parent, fence, fences);
-            sample("rank", "self", fence, fences);
+            sample("server", getppid(), fence, fences);
+            sample("rank", getpid(), fence, fences);
         }
     }
     expect("PMIx_Finalize", finalize_together());
@@ -439,7 +440,7 @@ static void run_jobs(int jobs)
         }
         PMIx_server_deregister_client(&proc, NULL, NULL);
         PMIx_server_deregister_nspace(proc.nspace, NULL, NULL);
-        sample("server", "self", job, jobs);
+        sample("server", getpid(), job, jobs);
         if (job == jobs / 10 || job == jobs / 2 || job == jobs) {
             hold((int) (100LL * job / jobs), idle);
         }

@@ -97,7 +97,7 @@ fn ranks_call_in_constructors_and_destructors() {
     at_moments(2, "moments", "structors");
 }
 
-/// A child that calls has a status, also where a thread of its parent was in a call when it forked.
+/// A child that calls, when no thread of its parent does, has a status.
 #[test]
 fn ranks_fork_while_their_threads_call() {
     at_moments(2, "moments", "forks 100");

@@ -47,9 +47,14 @@ fn step(context: &Context<'_>) -> Step {
 }
 
 fn mortal(context: &Context<'_>, traces: &Traces, mode: &str) -> Run {
-    let run =
-        Run::new(program("mortal"), context.side.0).env("MORTAL_ALARM", RANK_LIMIT).env("MORTAL_OWN", traces.own());
+    let run = with_store(Run::new(program("mortal"), context.side.0), context);
+    let run = run.env("MORTAL_ALARM", RANK_LIMIT).env("MORTAL_OWN", traces.own());
     run.args(&format!("{mode} {} {}", STORM.as_secs(), context.seed()))
+}
+
+/// The stock library with its store `hash`: with its default one, values that are put after other fences are not found, without any kill.
+fn with_store(run: Run, context: &Context<'_>) -> Run {
+    if context.side.0.is_ours() { run } else { run.env("PMIX_MCA_gds", "hash") }
 }
 
 /// Adds what the job beside says of itself.
@@ -148,7 +153,7 @@ fn launcher_run(context: &Context<'_>) -> Run {
     if context.side.0.is_ours() {
         return Run::new(pmixrun(), context.side.0).args("-n 4");
     }
-    Run::new("mpirun", context.side.0).args("--oversubscribe -np 4")
+    with_store(Run::new("mpirun", context.side.0), context).args("--oversubscribe -np 4")
 }
 
 fn entries(directory: &Path) -> Vec<String> {
@@ -169,7 +174,10 @@ fn one_host(context: &Context<'_>, directory: &Path, mark: &str, whole: bool, af
     } else {
         let mut command = Command::new("mpirun");
         command.args(["--oversubscribe", "-np", "4"]);
-        command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        command
+            .env("PMIX_MCA_gds", "hash")
+            .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+            .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         command
     };
     command.arg(program("mortal")).arg("rank");

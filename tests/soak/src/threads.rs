@@ -16,8 +16,8 @@ pub(crate) const PART: Part = Part {
     step,
 };
 
-/// Nothing here takes so long, but 64 threads that race under a checker.
-const WITHIN: Duration = Duration::from_secs(120);
+/// Nothing here takes so long, on a machine that others use as well either.
+const WITHIN: Duration = Duration::from_secs(400);
 
 type Kind = fn(&Context<'_>, &mut Step);
 
@@ -86,7 +86,7 @@ fn race(context: &Context<'_>, step: &mut Step) {
 
 fn forks_of_ranks(context: &Context<'_>, step: &mut Step) {
     if run(context, step, 2, "moments", "forks 200", "forks done", 1).is_some() {
-        step.count("forks", 400);
+        step.count("forks", 800);
     }
 }
 
