@@ -31,7 +31,7 @@ fn step(context: &Context<'_>) -> Step {
     let kind = (context.number % kinds.len() as u64) as usize;
     kinds[kind](context, &mut step);
     // Threads that race with finalize take as long as all others together.
-    if !is_checked() && context.number % (4 * kinds.len() as u64) == 0 {
+    if !is_checked() && context.number.is_multiple_of(4 * kinds.len() as u64) {
         race(context, &mut step);
     }
     step
