@@ -39,9 +39,12 @@
 #   make check                formatting, lints, dependencies (deny.toml), documentation, whether the documents agree with the tree, and the house:
 #                             imports downward, no circles of modules, no names that were given up, no long functions, an owner of each unsafe file (tests/house)
 #   make fuzz                 each fuzz target for FUZZ_SECONDS (60); needs a nightly compiler and cargo-fuzz
-#   make soak PART=simulation   whole jobs in one process from seeds, SOAK_STEPS (1,000,000) of them from SOAK_SEED (the date); a seed that
-#                             fails is printed with a short script. Without PART, all parts
-#   make soak PART=serve      SOAK_JOBS (1000) jobs in turn in a persistent pmixrun, and 50 at once: memory, descriptors and files stay flat
+#   make soak                 lists the parts of long runs under faults; make soak PART=storms runs one for at most an hour, or goes on with it
+#                             where it was stopped; SOAK_ARGS="--fresh", "--library stock"; figures in target/soak. PART=simulation: whole
+#                             jobs in one process, SOAK_STEPS (1,000,000) steps from SOAK_SEED (the date). PART=serve: SOAK_JOBS (1000) jobs in turn in a
+#                             persistent pmixrun, and 50 at once: memory, descriptors and files stay flat
+#   make soak-short           ten minutes of all parts; make soak-faults: planted faults, which they must find
+#   make oom                  make soak PART=oom: each allocation of a scripted job fails
 #   make loom                 the publication protocol in every order of the memory model
 #   make keys                 each key of docs/coverage.md taken out of the library: its tests must fail
 #   make asan tsan valgrind miri   the tests under checkers of memory and threads; asan, tsan and miri want nightly Rust
@@ -215,10 +218,25 @@ generate: deps-build
 fuzz:
 	.ci/fuzz $(or $(FUZZ_SECONDS),60)
 
-# Long runs, by part; each ends with a line of figures.
-soak_parts = simulation serve
-.PHONY: soak soak-simulation soak-serve
-soak: $(addprefix soak-,$(or $(PART),$(soak_parts)))
+# Long runs, by part; each ends with a line of figures, which are kept in target/soak. A part that was stopped goes on where it was;
+# SOAK_ARGS="--fresh", "--library stock", "--seconds 600" and others are in `pmix-soak run --help`.
+soak = PMIX_TEST_RELEASE=$(abspath $(release)) $(target)/debug/pmix-soak --out $(target)/soak
+# Parts that are programs of their own.
+own_parts = simulation serve
+.PHONY: soak soak-build soak-short soak-simulation soak-serve
+soak: $(if $(filter $(own_parts),$(PART)),soak-$(PART),soak-build)
+ifeq ($(filter $(own_parts),$(PART)),)
+	$(soak) $(if $(PART),run $(PART) $(if $(SOAK_SEED),--seed $(SOAK_SEED)) $(SOAK_ARGS),list)
+endif
+.PHONY: oom
+oom:
+	$(MAKE) soak PART=oom
+soak-build: $(if $(PART),deps-test build,deps-build)
+	$(CARGO) build -p pmix-soak
+soak-short: deps-test build
+	$(CARGO) build -p pmix-soak
+	$(MAKE) soak-simulation SOAK_STEPS=$(or $(SOAK_STEPS),3000000)
+	$(soak) short --seconds $(or $(SOAK_SECONDS),560)
 soak-simulation: deps-build
 	$(CARGO) build --profile simulate -p pmix-simulate
 	$(target)/simulate/pmix-simulate $(or $(SOAK_STEPS),1000000) $(or $(SOAK_SEED),$(shell date +%y%m%d)0000)
@@ -227,9 +245,12 @@ soak-serve: deps-test build
 	PMIX_TEST_RELEASE=$(abspath $(release)) $(CARGO) bench -p pmix-benches --bench serve -- --soak $(or $(SOAK_JOBS),1000)
 
 # The planted faults, which the simulation must find.
-.PHONY: simulate-faults
+.PHONY: simulate-faults soak-faults
 simulate-faults: deps-build
 	tests/proof/simulate.sh
+# And those that long runs must find.
+soak-faults: deps-test
+	tests/proof/soak.sh
 
 # The names go through the environment, where no character is special (packaging/install).
 .PHONY: install uninstall

@@ -10,6 +10,11 @@
  *   cycle jobs N        as a host: registers and deregisters N jobs one after the other; for every hundredth a rank
  *                       runs "cycle client 1". Prints its resources after a tenth, half and all of them
  *
+ *   cycle steady N      as a rank of a host that is its parent: enters N fences; each 16th collects a value that is put anew
+ *
+ * jobs and steady print 50 lines "sample WHO AT ...", if CYCLE_SAMPLES is set: memory, descriptors, mappings, files and the processor time of one job
+ * or fence since the line before.
+ *
  * After the first cycle and after the last it counts open descriptors, threads, mappings of files, and environment
  * variables, and prints "before: ..." and "after: ...", which the test compares. Exit status 0 if every call
  * succeeded.
@@ -23,6 +28,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
+#include <time.h>
 
 extern char **environ;
 
@@ -262,15 +268,105 @@ static int count_lines(const char *path)
     return count;
 }
 
-static long resident_kib(void)
+static long kib_of(const char *statm)
 {
     long size = 0, resident = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
+    FILE *file = fopen(statm, "r");
     if (file == NULL || fscanf(file, "%ld %ld", &size, &resident) != 2) {
         exit(1);
     }
     fclose(file);
     return resident * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+static long resident_kib(void) { return kib_of("/proc/self/statm"); }
+
+enum { SAMPLES = 50 };
+
+/* The time that the processors have spent on a process: others on the machine do not count. */
+static double seconds_of(pid_t process)
+{
+    struct timespec time = { 0 };
+    clockid_t clock;
+    if (clock_getcpuclockid(process, &clock) == 0) {
+        clock_gettime(clock, &time);
+    }
+    return time.tv_sec + time.tv_nsec / 1e9;
+}
+
+/* The memory of its own that a process has, in KiB: of files it maps what others have published. */
+static long own_kib(const char *status_file)
+{
+    char line[256];
+    long kib = 0;
+    FILE *status = fopen(status_file, "r");
+    while (status != NULL && fgets(line, sizeof(line), status) != NULL && sscanf(line, "RssAnon: %ld", &kib) != 1) {
+    }
+    if (status != NULL) {
+        fclose(status);
+    }
+    return kib;
+}
+
+static void sample(const char *who, pid_t process, int at, int many)
+{
+    /* Of this process and, after it, of its parent. */
+    static double last[2];
+    static int last_at[2];
+    int place = process != getpid();
+    char path[3][64];
+    const char *names[3] = { "status", "fd", "maps" };
+    if (getenv("CYCLE_SAMPLES") == NULL || (at % ((many + SAMPLES - 1) / SAMPLES) != 0 && at != 1)) {
+        return;
+    }
+    double time = seconds_of(process);
+    for (int i = 0; i < 3; i++) {
+        snprintf(path[i], sizeof(path[i]), "/proc/%d/%s", process, names[i]);
+    }
+    files = 0;
+    nftw(getenv("TMPDIR"), count_file, 16, FTW_PHYS);
+    if (at > 1) {
+        say("sample %s %d: %ld KiB, %d descriptors, %d mappings, %d files, %.3f us", who, at, own_kib(path[0]),
+            count_entries(path[1]), count_lines(path[2]), files, (time - last[place]) / (at - last_at[place]) * 1e6);
+    }
+    last[place] = seconds_of(process);
+    last_at[place] = at;
+}
+
+static void enter_often(int fences)
+{
+    pmix_proc_t me;
+    expect("PMIx_Init", PMIx_Init(&me, NULL, 0));
+    for (int fence = 1; fence <= fences; fence++) {
+        if (fence % 1024 == 0) {
+            alarm(100); /* So many take less, unless one hangs. */
+        }
+        bool collects = fence % 16 == 0;
+        if (collects) {
+            pmix_value_t value = value_uint32(fence);
+            expect("PMIx_Put", PMIx_Put(PMIX_GLOBAL, "t.steady", &value));
+            expect("PMIx_Commit", PMIx_Commit());
+        }
+        expect("PMIx_Fence", fence_of_all(collects));
+        if (collects) {
+            pmix_value_t *found;
+            pmix_proc_t of = proc_of(me.nspace, 0);
+            expect("PMIx_Get", PMIx_Get(&of, "t.steady", NULL, 0, &found));
+            /* Stock clients keep what they have read first. */
+            bool is_ours = strstr(PMIx_Get_version(), "pmix-dstore") != NULL;
+            if (found->type != PMIX_UINT32 || (is_ours && found->data.uint32 < (uint32_t) fence)) {
+                say("fence %d: another value", fence);
+                exit(1);
+            }
+            PMIX_VALUE_RELEASE(found);
+        }
+        if (me.rank == 0) {
+            sample("server", getppid(), fence, fences);
+            sample("rank", getpid(), fence, fences);
+        }
+    }
+    expect("PMIx_Finalize", finalize_together());
+    say("%u: %d fences done", me.rank, fences);
 }
 
 static void hold(int percent, int idle)
@@ -344,6 +440,7 @@ static void run_jobs(int jobs)
         }
         PMIx_server_deregister_client(&proc, NULL, NULL);
         PMIx_server_deregister_nspace(proc.nspace, NULL, NULL);
+        sample("server", getpid(), job, jobs);
         if (job == jobs / 10 || job == jobs / 2 || job == jobs) {
             hold((int) (100LL * job / jobs), idle);
         }
@@ -355,11 +452,12 @@ static void run_jobs(int jobs)
 int main(int argc, char **argv)
 {
     if (argc != 3) {
-        fprintf(stderr, "usage: cycle client|server|fork|fences|writer|jobs N\n");
+        fprintf(stderr, "usage: cycle client|server|fork|fences|writer|jobs|steady N\n");
         return 64;
     }
     bool is_host_of_many = strcmp(argv[1], "jobs") == 0;
-    alarm(is_host_of_many ? 3000 : 100);
+    /* Some 10 ms for a cycle, on a machine that is busy. */
+    alarm(is_host_of_many ? 3000 : 100 + atoi(argv[2]) / 100);
     if (is_host_of_many) {
         run_jobs(atoi(argv[2]));
         return 0;
@@ -374,6 +472,10 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "writer") == 0) {
         write_often(atoi(argv[2]));
+        return 0;
+    }
+    if (strcmp(argv[1], "steady") == 0) {
+        enter_often(atoi(argv[2]));
         return 0;
     }
     bool server = strcmp(argv[1], "server") == 0;

@@ -5,11 +5,16 @@
  *   mortal random ROUNDS SEED    jobs of 4 in one server, 3 of whose ranks are killed at moments that SEED determines
  *   mortal orphans               a job of 4 whose server is killed: reads go on, calls that wait end; prints how long
  *                                the last of them took
+ *   mortal storm SECONDS SEED    as random, for so long, beside a job of the same server that must see nothing of it
+ *   mortal servers SECONDS SEED  servers with jobs of 4 that are killed at random moments, beside one in the same directory that
+ *                                must see nothing of it; the next server removes what a killed one leaves
+ *   mortal steady STOP           a rank of the job beside: fences and reads until the file STOP is there
  *   mortal rank [CALL MOMENT]    a rank of the first two; under another launcher CALL may also be exit, by which
  *                                rank 1 ends without PMIx_Finalize, and stay, by which all wait to be killed
  *   mortal orphan                a rank of the third
  *
  * Prints "WHAT done" at the end, and before it a line for each fault; exit status 0 without a fault.
+ * MORTAL_ALARM is the time in seconds after which a rank counts as one that hangs: SIGALRM ends it then.
  * MORTAL_RANK_LIBRARY is the LD_LIBRARY_PATH of the ranks, where it is another one than the host's.
  * TMPDIR is the directory of the server's files; they are gone at the end, except for those of a killed server.
  */
@@ -142,9 +147,16 @@ static void check_value(uint32_t rank, int round, bool must_be_there)
     }
 }
 
+/* How long a rank may take before it counts as one that hangs. */
+static unsigned patience(void)
+{
+    const char *text = getenv("MORTAL_ALARM");
+    return text == NULL ? 90 : (unsigned) atoi(text);
+}
+
 static int run_rank(const char *call, const char *moment)
 {
-    alarm(90);
+    alarm(patience());
     const char *number = getenv("PMIX_RANK");
     bool is_mortal = call != NULL && number != NULL && strcmp(number, "1") == 0;
 #define MAYBE_DIE(name) \
@@ -207,6 +219,85 @@ static int run_rank(const char *call, const char *moment)
     return wrong ? 3 : 0;
 }
 
+/* ---- a rank of the job beside ------------------------------------------------------------------------------------ */
+
+/* Keys are put again and again, so that memory does not grow with the rounds. */
+#define STEADY_KEYS 8
+
+static void text_of_round(char *text, uint32_t rank, unsigned round)
+{
+    int len = sprintf(text, "%u/%u:", rank, round);
+    size_t more = (rank * 13 + round * 7) % 600;
+    memset(text + len, 'A' + (int) (rank + round) % 26, more);
+    text[len + more] = '\0';
+}
+
+static void check_steady(uint32_t rank, unsigned round, bool is_stock)
+{
+    pmix_proc_t of = proc_of(me.nspace, rank);
+    char key[40], expected[700];
+    unsigned found_rank, found_round = round;
+    pmix_value_t *found = NULL;
+    snprintf(key, sizeof(key), "t.steady%u", round % STEADY_KEYS);
+    must(PMIx_Get(&of, key, NULL, 0, &found), "PMIx_Get beside");
+    bool is_text = found->type == PMIX_STRING && sscanf(found->data.string, "%u/%u:", &found_rank, &found_round) == 2;
+    /* Stock clients keep what they have read first. */
+    bool is_old = is_stock && found_round < round && found_round % STEADY_KEYS == round % STEADY_KEYS;
+    text_of_round(expected, rank, is_old ? found_round : round);
+    if (!is_text || strcmp(found->data.string, expected) != 0) {
+        complain("rank %u beside, round %u: a wrong value of rank %u", me.rank, round, rank);
+    }
+    PMIX_VALUE_RELEASE(found);
+}
+
+/* Rank 0 writes down in which round all stop, before its fence of that round. A link is written and read as a whole. */
+static bool is_last_round(const char *stop, unsigned round)
+{
+    char last[4096], text[40];
+    snprintf(last, sizeof(last), "%s.last", stop);
+    ssize_t len = readlink(last, text, sizeof(text) - 1);
+    if (len <= 0) {
+        return false;
+    }
+    text[len] = '\0';
+    return strtoul(text, NULL, 10) <= round;
+}
+
+static int run_steady(const char *stop)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    bool is_stock = strstr(PMIx_Get_version(), "pmix-dstore") == NULL, is_last = false;
+    unsigned round = 0;
+    alarm(patience());
+    must(PMIx_Init(&me, NULL, 0), "PMIx_Init beside");
+    for (; !is_last; round++) {
+        alarm(patience());
+        char key[40], text[700], last[4096], number[40];
+        snprintf(key, sizeof(key), "t.steady%u", round % STEADY_KEYS);
+        text_of_round(text, me.rank, round);
+        pmix_value_t value = value_string(text);
+        must(PMIx_Put(PMIX_GLOBAL, key, &value), "PMIx_Put beside");
+        free_value(&value);
+        if (me.rank == 0 && access(stop, F_OK) == 0) {
+            snprintf(last, sizeof(last), "%s.last", stop);
+            snprintf(number, sizeof(number), "%u", round);
+            if (symlink(number, last) != 0) {
+                complain("%s: %s", last, strerror(errno));
+            }
+        }
+        must(commit_and_collect(), "PMIx_Commit or PMIx_Fence beside");
+        is_last = is_last_round(stop, round);
+        for (uint32_t rank = 0; rank < RANK_COUNT; rank++) {
+            check_steady(rank, round, is_stock);
+        }
+        must(PMIx_Fence(NULL, 0, NULL, 0), "PMIx_Fence beside");
+        usleep(2000); /* The machine is for the storm. */
+    }
+    must(PMIx_Finalize(NULL, 0), "PMIx_Finalize beside");
+    say("beside: rank %u, %u fences, %u values", me.rank, 2 * round, RANK_COUNT * round);
+    return wrong ? 3 : 0;
+}
+
 /* ---- the server -------------------------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -216,6 +307,10 @@ typedef struct {
 } rank_t;
 
 static rank_t ranks[RANK_COUNT];
+/* Whether each rank that is killed must be in the log. */
+static bool is_logged = true;
+/* Of the job beside; none has a number where there is no such job. */
+static rank_t beside[RANK_COUNT];
 
 /* A host that never answers. */
 static pmix_status_t never_found(const pmix_proc_t *proc, char **keys, const pmix_info_t info[], size_t ninfo,
@@ -310,11 +405,17 @@ static bool collect(void)
         if (ranks[rank].pid == pid) {
             ranks[rank].pid = 0;
             ranks[rank].state = state;
-            if (WIFSIGNALED(state)) {
+            if (is_logged && WIFSIGNALED(state)) {
                 /* A client that is deregistered before the server's thread has read the end of its connection is not logged as lost. */
                 usleep(50 * 1000);
             }
             PMIx_server_deregister_client(&ranks[rank].proc, NULL, NULL);
+            return true;
+        }
+        if (beside[rank].pid == pid) {
+            beside[rank].pid = 0;
+            beside[rank].state = state;
+            PMIx_server_deregister_client(&beside[rank].proc, NULL, NULL);
             return true;
         }
     }
@@ -472,6 +573,200 @@ static int run_random(int rounds, uint64_t seed)
     say("killed %d, memory %zu to %zu bytes, resident %ld to %ld KiB, descriptors %d to %d, threads %d to %d", killed,
         bytes_before, bytes_after, resident_before, resident(), fds_before, fds_after, threads_before, threads_after);
     say("random done");
+    return wrong != 0;
+}
+
+/* ---- storms ------------------------------------------------------------------------------------------------------ */
+
+/* The file that stops the job beside. */
+static char stop_file[4096];
+
+static void start_beside(void)
+{
+    char *command[] = { (char *) self, "steady", stop_file, NULL };
+    start_job(0, command);
+    memcpy(beside, ranks, sizeof(beside));
+    memset(ranks, 0, sizeof(ranks));
+}
+
+static void name_stop_file(void)
+{
+    const char *own = getenv("MORTAL_OWN");
+    snprintf(stop_file, sizeof(stop_file), "%s/stop.%d", own == NULL ? "/tmp" : own, getpid());
+}
+
+static void remove_stop_files(void)
+{
+    char last[4200];
+    snprintf(last, sizeof(last), "%s.last", stop_file);
+    unlink(stop_file);
+    unlink(last);
+}
+
+static void create_stop_file(void)
+{
+    FILE *file = fopen(stop_file, "w");
+    if (file == NULL || fclose(file) != 0) {
+        complain("%s: %s", stop_file, strerror(errno));
+    }
+}
+
+static int beside_running(void)
+{
+    int count = 0;
+    for (int rank = 0; rank < RANK_COUNT; rank++) {
+        count += beside[rank].pid != 0;
+    }
+    return count;
+}
+
+/* Its ranks end by themselves, or by SIGALRM. */
+static void end_beside(void)
+{
+    while (beside_running() > 0) {
+        if (!collect()) {
+            usleep(1000);
+        }
+    }
+    for (int rank = 0; rank < RANK_COUNT; rank++) {
+        if (beside[rank].state != 0) {
+            complain("beside: rank %d ended with state %#x", rank, beside[rank].state);
+        }
+    }
+    PMIx_server_deregister_nspace(beside[0].proc.nspace, NULL, NULL);
+}
+
+static int run_storm(int seconds, uint64_t seed)
+{
+    random_state = seed * 2654435761u + 88172645463325252u;
+    int files_before = count_entries(getenv("TMPDIR")), jobs = 0;
+    is_logged = false;
+    name_stop_file();
+    start_server();
+    start_beside();
+    double longest = run_round(1, 1e9), end = now() + seconds;
+    /* A job beside that has ended would see no storm. */
+    while (now() < end && wrong == 0 && beside_running() == RANK_COUNT) {
+        run_round(2 + jobs++, longest);
+    }
+    if (beside_running() < RANK_COUNT) {
+        complain("%d ranks of the job beside ended in the storm", RANK_COUNT - beside_running());
+    }
+    create_stop_file();
+    end_beside();
+    remove_stop_files();
+    must(PMIx_server_finalize(), "PMIx_server_finalize");
+    int left = count_entries(getenv("TMPDIR")) - files_before;
+    if (left != 0) {
+        complain("%d files are left", left);
+    }
+    say("storm: %d killed, %d jobs", killed, jobs);
+    return wrong != 0;
+}
+
+/* The server beside those that are killed. */
+static int serve_beside(void)
+{
+    start_server();
+    start_beside();
+    end_beside();
+    must(PMIx_server_finalize(), "PMIx_server_finalize beside");
+    return wrong != 0;
+}
+
+/* One job after the other, until it is killed. `first`: one job, and its end. */
+static int serve_jobs(bool first)
+{
+    start_server();
+    char *command[] = { (char *) self, "rank", NULL };
+    for (int number = 0;; number++) {
+        start_job(number, command);
+        while (running() > 0) {
+            if (!collect()) {
+                usleep(200);
+            }
+        }
+        PMIx_server_deregister_nspace(ranks[0].proc.nspace, NULL, NULL);
+        if (first) {
+            must(PMIx_server_finalize(), "PMIx_server_finalize");
+            return wrong != 0;
+        }
+    }
+}
+
+/* A server in a process group of its own, to which its ranks belong, too. */
+static pid_t start_mortal_server(bool first)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        setpgid(0, 0);
+        exit(serve_jobs(first));
+    }
+    setpgid(pid, pid);
+    return pid;
+}
+
+/* Ranks whose server was killed end with a status that they name, or well. */
+static int collect_orphans(pid_t group, int *hangs)
+{
+    int state, orphans = 0;
+    while (waitpid(-group, &state, 0) > 0) {
+        orphans++;
+        if (WIFSIGNALED(state) && WTERMSIG(state) == SIGALRM) {
+            complain("a rank of a killed server hangs");
+            (*hangs)++;
+        } else if (!WIFEXITED(state) || (WEXITSTATUS(state) != 0 && WEXITSTATUS(state) != 1)) {
+            complain("a rank of a killed server ended with state %#x", state);
+        }
+    }
+    return orphans;
+}
+
+static int run_servers(int seconds, uint64_t seed)
+{
+    random_state = seed * 2654435761u + 88172645463325252u;
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    int files_before = count_entries(getenv("TMPDIR")), files_max = 0, orphans = 0, hangs = 0, state;
+    name_stop_file();
+    pid_t steady = fork();
+    if (steady == 0) {
+        exit(serve_beside());
+    }
+    double start = now(), end = start + seconds;
+    pid_t server = start_mortal_server(true);
+    if (waitpid(server, &state, 0) != server || state != 0) {
+        complain("a server that nobody kills ended with state %#x", state);
+    }
+    double longest = now() - start;
+    while (now() < end && wrong == 0) {
+        server = start_mortal_server(false);
+        usleep((useconds_t) (2 * longest * (double) random_number(1000000)));
+        kill(server, SIGKILL);
+        waitpid(server, &state, 0);
+        if (!WIFSIGNALED(state) || WTERMSIG(state) != SIGKILL) {
+            complain("a server ended before it was killed, with state %#x", state);
+        }
+        killed++;
+        orphans += collect_orphans(server, &hangs);
+        int files = count_entries(getenv("TMPDIR")) - files_before;
+        files_max = files > files_max ? files : files_max;
+    }
+    if (waitpid(steady, &state, WNOHANG) == 0) {
+        create_stop_file();
+        waitpid(steady, &state, 0);
+    }
+    if (state != 0) {
+        complain("the server beside ended with state %#x", state);
+    }
+    remove_stop_files();
+    /* What the last one has left is for the next one. */
+    server = start_mortal_server(true);
+    waitpid(server, &state, 0);
+    int left = count_entries(getenv("TMPDIR")) - files_before;
+    if (left != 0 || state != 0) {
+        complain("%d files are left; the last server ended with state %#x", left, state);
+    }
+    say("servers: %d killed, %d orphans, %d hangs, %d files at most", killed, orphans, hangs, files_max);
     return wrong != 0;
 }
 
@@ -668,7 +963,14 @@ int main(int argc, char **argv)
     if (strcmp(mode, "orphan") == 0) {
         return run_orphan();
     }
-    alarm(strcmp(mode, "random") == 0 ? 350 : 110);
+    if (strcmp(mode, "steady") == 0 && argc == 3) {
+        return run_steady(argv[2]);
+    }
+    bool is_storm = strcmp(mode, "storm") == 0 || strcmp(mode, "servers") == 0;
+    alarm(strcmp(mode, "random") == 0 ? 350 : is_storm && argc == 4 ? (unsigned) atoi(argv[2]) + 3 * patience() : 110);
+    if (is_storm && argc == 4) {
+        return (strcmp(mode, "storm") == 0 ? run_storm : run_servers)(atoi(argv[2]), strtoull(argv[3], NULL, 10));
+    }
     if (strcmp(mode, "point") == 0 && argc == 4) {
         return run_point(argv[2], argv[3]);
     }
@@ -678,6 +980,7 @@ int main(int argc, char **argv)
     if (strcmp(mode, "orphans") == 0) {
         return run_orphans();
     }
-    fprintf(stderr, "usage: mortal point CALL MOMENT | random ROUNDS SEED | orphans | rank [CALL MOMENT]\n");
+    fprintf(stderr, "usage: mortal point CALL MOMENT | random ROUNDS SEED | storm SECONDS SEED | servers SECONDS SEED | steady STOP | orphans |\n"
+                    "       rank [CALL MOMENT]\n");
     return 64;
 }

@@ -7,8 +7,8 @@
  *   wrong hosts            namespaces that are too long or odd, as a host; TMPDIR is where files may come
  *   wrong values           values of every type and of 64 MiB, from rank 0 to the others
  *   wrong twice            initialised and finalized too often
- *   wrong threads          16 threads, each with all calls, as a rank
- *   wrong race             16 threads that call while the process is finalized and initialised again, as a rank of one
+ *   wrong threads          16 threads, or as many as WRONG_THREADS says, each with all calls, as a rank
+ *   wrong race             as many threads that call while the process is finalized and initialised again, as a rank of one
  *   wrong abort            PMIx_Abort of a job with NULL for everything
  *
  * Prints a line for everything that is wrong and "WHAT done" at its end; exit status 0 if nothing was wrong. The first
@@ -546,7 +546,14 @@ static void check_twice(void)
 
 /* ---- threads ----------------------------------------------------------------------------------------------------- */
 
-#define THREAD_COUNT 16
+#define THREAD_COUNT_MAX 64
+
+static uintptr_t thread_count(void)
+{
+    const char *text = getenv("WRONG_THREADS");
+    uintptr_t count = text == NULL ? 16 : strtoul(text, NULL, 10);
+    return count < 1 || count > THREAD_COUNT_MAX ? THREAD_COUNT_MAX : count;
+}
 
 static void taken(pmix_status_t status, pmix_value_t *value, void *cbdata)
 {
@@ -602,15 +609,16 @@ static void *one_thread(void *argument)
 
 static void check_threads(void)
 {
-    pthread_t threads[THREAD_COUNT];
+    pthread_t threads[THREAD_COUNT_MAX];
+    uintptr_t count = thread_count();
     must(PMIx_Init(&me, NULL, 0), "PMIx_Init");
-    for (uintptr_t i = 0; i < THREAD_COUNT; i++) {
+    for (uintptr_t i = 0; i < count; i++) {
         if (pthread_create(&threads[i], NULL, one_thread, (void *) i) != 0) {
             complain("no thread");
             exit(1);
         }
     }
-    for (int i = 0; i < THREAD_COUNT; i++) {
+    for (uintptr_t i = 0; i < count; i++) {
         pthread_join(threads[i], NULL);
     }
     must(PMIx_Fence(NULL, 0, NULL, 0), "PMIx_Fence");
@@ -668,9 +676,10 @@ static void *one_racer(void *argument)
 /* A call during another thread's finalize returns some status. */
 static void check_race(void)
 {
-    pthread_t threads[THREAD_COUNT];
+    pthread_t threads[THREAD_COUNT_MAX];
+    uintptr_t count = thread_count();
     must(PMIx_Init(&me, NULL, 0), "PMIx_Init");
-    for (uintptr_t i = 0; i < THREAD_COUNT; i++) {
+    for (uintptr_t i = 0; i < count; i++) {
         if (pthread_create(&threads[i], NULL, i % 4 == 0 ? one_reader : one_racer, (void *) i) != 0) {
             complain("no thread");
             exit(1);
@@ -684,7 +693,7 @@ static void check_race(void)
     }
     __atomic_store_n(&racing, false, __ATOMIC_RELAXED);
     must(PMIx_Finalize(NULL, 0), "PMIx_Finalize under calls"); /* It ends those that wait. */
-    for (int i = 0; i < THREAD_COUNT; i++) {
+    for (uintptr_t i = 0; i < count; i++) {
         pthread_join(threads[i], NULL);
     }
     must(PMIx_Init(&me, NULL, 0), "PMIx_Init");
@@ -711,7 +720,8 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
         signal(signals[i], report_signal);
     }
-    alarm(100);
+    const char *patience = getenv("WRONG_ALARM");
+    alarm(patience == NULL ? 100 : (unsigned) atoi(patience));
     const char *mode = argc > 1 ? argv[1] : "";
     doing = mode;
     if (strcmp(mode, "uninitialised") == 0) {

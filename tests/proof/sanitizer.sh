@@ -4,6 +4,7 @@
 # fault is planted, which must be reported.
 #
 #   tests/proof/sanitizer.sh address|thread [clean]
+#   tests/proof/sanitizer.sh thread soak [ARGUMENTS]     instead, the part `threads` of `make soak` (tests/soak) under ThreadSanitizer
 . "$(dirname "$0")/common.sh"
 
 sanitizer=${1:-}
@@ -45,6 +46,16 @@ real_peers() {
         cargo test --target-dir "$proof_target/harness-$sanitizer" --no-fail-fast -p pmix-tests "$@"
 }
 
+if [ "${2:-}" = soak ]; then
+    [ "$sanitizer" = thread ] || exit 64
+    nightly build -p pmix-ffi -p pmix-tools
+    cargo build --target-dir "$proof_target/harness-$sanitizer" -p pmix-soak
+    PROOF_SANITIZER=$sanitizer PMIX_TEST_PATIENCE=10 CC=$PWD/tests/proof/cc \
+        PROOF_RUNTIME=$(rustup run nightly rustc --print sysroot)/lib/rustlib/$proof_triple/lib/librustc-nightly_rt.$runtime.a \
+        PMIX_TEST_RELEASE=$proof_target/$sanitizer/$proof_triple/debug \
+        "$proof_target/harness-$sanitizer/debug/pmix-soak" --out target/soak/tsan run threads "${@:3}"
+    exit
+fi
 # Ordinary C programs cannot be linked with an instrumented library. How much memory a message may take is counted by an
 # allocator of the test's own, and needs no second opinion on threads.
 skip=(--skip macros_ --skip hosts_are_asked)

@@ -313,8 +313,9 @@ fn compiled(name: &str, output: &str, is_mpi: bool, headers: Library, link: impl
 fn target() -> &'static Path {
     static TARGET: LazyLock<PathBuf> = LazyLock::new(|| {
         let own = std::env::current_exe().expect("a test knows its own file");
-        // target/PROFILE/deps/FILE
-        own.ancestors().nth(3).expect("cargo puts tests three levels deep").to_owned()
+        // target/PROFILE/deps/FILE, or target/PROFILE/FILE of a program
+        let profile = own.ancestors().skip(1).find(|directory| !directory.ends_with("deps"));
+        profile.and_then(Path::parent).expect("cargo puts what it builds into directories").to_owned()
     });
     &TARGET
 }

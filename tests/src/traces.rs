@@ -128,6 +128,21 @@ impl Traces {
         assert!(processes.is_none(), "processes are left: {processes:?}\n{context}");
     }
 
+    /// What remains of this test's processes and files after `patience`; none if nothing does and the canaries are unchanged.
+    pub fn remains(&self, patience: Duration) -> Option<String> {
+        let mut deadline = Deadline::new(patience);
+        loop {
+            let (processes, files) = (self.processes(), self.files());
+            if processes.is_empty() && files.is_empty() {
+                let changed = self.canaries != self.look_at_canaries();
+                return changed.then(|| "canaries have changed".to_owned());
+            }
+            if !deadline.pause() {
+                return Some(format!("processes {processes:?}, files {files:?}"));
+            }
+        }
+    }
+
     /// New files among the canaries, and files elsewhere with our names.
     fn files(&self) -> BTreeSet<PathBuf> {
         let mut found: BTreeSet<PathBuf> =

@@ -82,3 +82,33 @@ fn the_kernels_barriers_are_asked_for_once_and_only_by_a_process_of_one_thread()
         assert_eq!(ended.stdout, format!("asked {is_asked}, reads 100, status 0\n"), "{of}: {ended}");
     }
 }
+
+/// A program of `tests/programs` as ranks of a host of our library, each of which says "done" in the end.
+fn at_moments(ranks: usize, name: &str, arguments: &str) {
+    let traces = Traces::begin();
+    let run = Run::new(program("host"), Library::ours()).traced(&traces).args(&format!("-n {ranks} --timeout 100"));
+    let ended = run.arg(program(name)).args(arguments).succeed();
+    assert_eq!((ended.count("FAIL"), ended.count(" done")), (0, ranks), "{ended}");
+    traces.assert_none_left(&ended);
+}
+
+#[test]
+fn ranks_call_in_constructors_and_destructors() {
+    at_moments(2, "moments", "structors");
+}
+
+/// A child that calls, when no thread of its parent does, has a status.
+#[test]
+fn ranks_fork_while_their_threads_call() {
+    at_moments(2, "moments", "forks 100");
+}
+
+#[test]
+fn ranks_are_interrupted_by_signals_everywhere() {
+    at_moments(2, "moments", "signals 50");
+}
+
+#[test]
+fn ranks_open_and_close_the_library() {
+    at_moments(1, "reopened", "40");
+}

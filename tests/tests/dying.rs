@@ -113,6 +113,21 @@ fn ranks_of_the_stock_library_at_random_moments() {
     random(60, 20_261_120, Library::Stock);
 }
 
+/// The storms of `make soak`, for some seconds.
+#[test]
+fn a_job_beside_killed_ranks_or_servers_sees_nothing_of_it() {
+    for (storm, counts) in [("storm", "storm: "), ("servers", "servers: ")] {
+        let traces = Traces::begin();
+        let run = mortal(&traces).env("MORTAL_OWN", traces.own()).args(&format!("{storm} 3 20261127"));
+        let ended = run.run();
+        assert_eq!(ended.code(), 0, "{ended}");
+        let killed = ended.stdout.lines().find_map(|line| line.strip_prefix(counts)?.split(' ').next()?.parse().ok());
+        assert!(killed.is_some_and(|killed: u32| killed > 0), "{ended}");
+        assert_eq!(ended.count("beside: rank"), 4, "{ended}");
+        traces.assert_none_left(&ended);
+    }
+}
+
 #[test]
 fn a_server_under_its_ranks() {
     let traces = Traces::begin();

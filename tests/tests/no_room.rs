@@ -8,7 +8,7 @@ use std::process::Command;
 
 use nix::unistd::geteuid;
 use pmix_dstore::model::Status;
-use pmix_tests::{Ended, Library, Run, Traces, WaitingJob, left_out, pmixrun, program};
+use pmix_tests::{Ended, Library, Run, Traces, WaitingJob, left_out, plugin, pmixrun, program};
 
 const RANKS: usize = 2;
 
@@ -397,6 +397,21 @@ fn little_address_space_with_stock_clients() {
 #[test]
 fn little_address_space_under_a_stock_server() {
     scan(Library::Stock, Library::ours(), &[Limited::Ranks]);
+}
+
+/// Of a host whose first infos are read, too. All allocations, one after the other: `make soak PART=oom`.
+#[test]
+fn one_of_the_first_allocations_of_a_server_fails() {
+    for at in 1..=12 {
+        let traces = Traces::begin();
+        let run = Run::new(program("host"), Library::ours()).args("-n 1 --timeout 60").arg(program("scripted"));
+        let run = run.env("LD_PRELOAD", plugin("failing")).env("FAILING_IN", "server").env("FAILING_WHAT", "memory");
+        let log = traces.own().join("log");
+        let run = run.env("FAILING_AT", at.to_string()).env("FAILING_LOG", &log);
+        let ended = leaving_nothing(run, &traces);
+        assert_eq!(fs::read_to_string(&log).unwrap_or_default().matches("failed ").count(), 1, "{ended}");
+        assert!([0, 3].contains(&ended.code()), "{at}: {ended}");
+    }
 }
 
 #[test]

@@ -246,9 +246,11 @@ impl Mux {
         self.wait_until_written()
     }
 
-    /// The server's refusal of the first commit, if it has come; once.
+    /// The server's refusal of the first commit, if it has come; once. None in a forked child if a thread of the parent held the state
+    /// at the fork.
     pub fn take_commit_refusal(&self) -> Option<Result<Vec<u8>>> {
-        self.state.lock().commit_refusal.take()
+        let state = self.state.try_lock().or_else(|| self.same_process().ok().map(|()| self.state.lock()));
+        state?.commit_refusal.take()
     }
 
     fn wait_until_written(&self) -> Result<()> {
@@ -409,7 +411,8 @@ impl Mux {
         }));
     }
 
-    fn same_process(&self) -> Result<()> {
+    /// Whether this process has made the connection; `ERR_UNREACH` in a forked child.
+    pub fn same_process(&self) -> Result<()> {
         if std::process::id() == self.pid { Ok(()) } else { Err(Status::ERR_UNREACH) }
     }
 

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use pmix_dstore::codec::Packer;
 use pmix_dstore::fallible_alloc;
 use pmix_dstore::gather::GatherBuf;
@@ -350,7 +350,7 @@ impl Client {
                     packer.len()
                 }
             };
-            inner.puts.lock().put(key.clone(), scope, Arc::clone(&value), len)?;
+            inner.puts()?.put(key.clone(), scope, Arc::clone(&value), len)?;
         }
         inner.local.overlay.set(&inner.me.nspace, inner.me.rank, key, value, Origin::Own)
     }
@@ -374,7 +374,7 @@ impl Client {
         if key.is_reserved() {
             return Ok(());
         }
-        let mut puts = self.inner.puts.lock();
+        let mut puts = self.inner.puts()?;
         let is_still_put = match scope {
             Scope::Internal => puts.scope_of(&key).is_some(),
             scope if has_server => puts.delete(&key, scope)?.is_some(),
@@ -411,7 +411,7 @@ impl Client {
             return Ok(());
         }
         // Hold the lock during the request: a commit of another thread must not overtake this one.
-        let mut puts = inner.puts.lock();
+        let mut puts = inner.puts()?;
         // This commit sends the values of a refused one again.
         let _ = inner.refused_commit(&mut puts);
         let parts = puts.parts()?;
@@ -523,7 +523,7 @@ impl Client {
                 answer => result.and(answer),
             };
             // No fence or connect has reported it since the commit.
-            result = result.and(inner.refused_commit(&mut inner.puts.lock()));
+            result = result.and(inner.puts().map_or(Ok(()), |mut puts| inner.refused_commit(&mut puts)));
         }
         inner.link.close();
         // Output may come until the server has answered.
@@ -533,6 +533,18 @@ impl Client {
 }
 
 impl Inner {
+    /// What this process has put. A commit holds it while it sends.
+    ///
+    /// # Errors
+    /// `ERR_UNREACH` in a forked child if a thread of the parent held it at the fork: it would for ever.
+    fn puts(&self) -> Result<MutexGuard<'_, Puts>> {
+        if let Some(puts) = self.puts.try_lock() {
+            return Ok(puts);
+        }
+        self.link.same_process()?;
+        Ok(self.puts.lock())
+    }
+
     /// The current kind: a singleton becomes `Launched` when it joins a server.
     #[inline]
     pub(crate) fn kind(&self) -> ClientKind {

@@ -7,8 +7,8 @@ use std::sync::{Arc, Once};
 use libc::{gid_t, uid_t};
 use pmix_client::topology::adopt;
 use pmix_client::{InfoReply, process as client_process};
-use pmix_dstore::maps;
 use pmix_dstore::model::{Info, Result, Status};
+use pmix_dstore::{fallible_alloc, maps};
 use pmix_server::process::{self, server};
 use pmix_server::{Host, OpDone, setup_of_application};
 
@@ -52,6 +52,8 @@ pub(super) fn watch_forks() {
 status_call! {
     /// `PMIx_server_init`: starts the server of this process; counted.
     fn PMIx_server_init(module: *mut pmix_server_module_t, info: *mut pmix_info_t, ninfo: usize) {
+        // The reserve comes before all that allocates: without it a failed allocation would end the host.
+        fallible_alloc::reserve_emergency()?;
         // SAFETY: `info` is an array of `ninfo` infos.
         let infos = unsafe { infos(info, ninfo) }?;
         stock::adopt_defaults();

@@ -1,0 +1,325 @@
+/* Lets one allocation or one call of the system fail, in one process, once. To be preloaded:
+ *
+ *   LD_PRELOAD=failing.so FAILING_IN=ROLE FAILING_WHAT=WHAT [FAILING_AT=N [FAILING_HOW=K] [FAILING_TIMES=T]] FAILING_LOG=FILE
+ *
+ *   ROLE    a rank's number, or server: the process without one
+ *   WHAT    memory: malloc, calloc, realloc, posix_memalign; or calls: functions of the C library that are calls of the system
+ *   N       the first that fails, counted from 1; 0, the default, lets none fail
+ *   K       of the errors that this function can have, the Kth, from 0
+ *   T       so many fail, one after the other (default 1)
+ *
+ * Only those count that code of libpmix.so.2 makes: a program's own failures are not the library's. The log gets a line "total N" when the
+ * process ends by itself, "failed N FUNCTION ERROR" for each that failed, and "none N FUNCTION" if it has no such error.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+extern void *__libc_malloc(size_t);
+extern void *__libc_calloc(size_t, size_t);
+extern void *__libc_realloc(void *, size_t);
+extern void *__libc_memalign(size_t, size_t);
+
+enum { NOTHING, MEMORY, CALLS };
+
+static int what;
+static long first, times = 1, how;
+static atomic_long count;
+static atomic_bool ready;
+/* Where the code of libpmix.so.2 lies. */
+static uintptr_t code_from, code_to;
+
+static void write_log(const char *format, ...)
+{
+    const char *path = getenv("FAILING_LOG");
+    char line[200];
+    va_list args;
+    va_start(args, format);
+    int len = vsnprintf(line, sizeof(line), format, args), saved = errno;
+    va_end(args);
+    /* By the functions of the C library itself: those of this file count. */
+    int (*opens)(const char *, int, ...) = (int (*)(const char *, int, ...)) dlsym(RTLD_NEXT, "open");
+    ssize_t (*writes)(int, const void *, size_t) = (ssize_t(*)(int, const void *, size_t)) dlsym(RTLD_NEXT, "write");
+    int (*closes)(int) = (int (*)(int)) dlsym(RTLD_NEXT, "close");
+    int fd = path == NULL ? -1 : opens(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+        ssize_t written = writes(fd, line, len);
+        (void) written;
+        closes(fd);
+    }
+    errno = saved;
+}
+
+static int find_library(struct dl_phdr_info *info, size_t size, void *unused)
+{
+    (void) size, (void) unused;
+    const char *name = strrchr(info->dlpi_name, '/');
+    if (name == NULL || strncmp(name, "/libpmix.so", 11) != 0) {
+        return 0;
+    }
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+        if (header->p_type == PT_LOAD && (header->p_flags & PF_X) != 0) {
+            code_from = info->dlpi_addr + header->p_vaddr;
+            code_to = code_from + header->p_memsz;
+        }
+    }
+    return 1;
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    const char *role = getenv("FAILING_IN"), *wanted = getenv("FAILING_WHAT"), *rank = getenv("PMIX_RANK");
+    if (role == NULL || wanted == NULL || strcmp(role, rank == NULL ? "server" : rank) != 0) {
+        return;
+    }
+    dl_iterate_phdr(find_library, NULL);
+    what = strcmp(wanted, "memory") == 0 ? MEMORY : CALLS;
+    const char *text = getenv("FAILING_AT");
+    first = text == NULL ? 0 : atol(text);
+    text = getenv("FAILING_TIMES");
+    times = text == NULL ? 1 : atol(text);
+    text = getenv("FAILING_HOW");
+    how = text == NULL ? 0 : atol(text);
+    /* A shell or another program without the library has nothing to fail. */
+    ready = code_to != 0;
+}
+
+__attribute__((destructor)) static void end(void)
+{
+    if (ready) {
+        ready = false;
+        write_log("total %ld\n", (long) count);
+    }
+}
+
+/* The number of this one, if it is to fail. */
+static long fails(int kind, const void *caller)
+{
+    if (!ready || what != kind || (uintptr_t) caller < code_from || (uintptr_t) caller >= code_to) {
+        return 0;
+    }
+    long number = ++count;
+    return first > 0 && number >= first && number < first + times ? number : 0;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static bool no_memory(const char *name, const void *caller)
+{
+    long number = fails(MEMORY, caller);
+    if (number > 0) {
+        write_log("failed %ld %s ENOMEM\n", number, name);
+        errno = ENOMEM;
+    }
+    return number > 0;
+}
+
+#define CALLER __builtin_return_address(0)
+
+void *malloc(size_t size) { return no_memory("malloc", CALLER) ? NULL : __libc_malloc(size); }
+void *calloc(size_t items, size_t size) { return no_memory("calloc", CALLER) ? NULL : __libc_calloc(items, size); }
+void *realloc(void *old, size_t size) { return no_memory("realloc", CALLER) ? NULL : __libc_realloc(old, size); }
+int posix_memalign(void **memory, size_t alignment, size_t size)
+{
+    void *found = no_memory("posix_memalign", CALLER) ? NULL : __libc_memalign(alignment, size);
+    if (found == NULL) {
+        return ENOMEM;
+    }
+    *memory = found;
+    return 0;
+}
+
+/* ---- calls of the system ----------------------------------------------------------------------------------------- */
+
+/* Whether this call fails; errno is set then. */
+static int error_of(const char *name, const int *errors, const void *caller)
+{
+    long number = fails(CALLS, caller);
+    if (number == 0) {
+        return 0;
+    }
+    for (long i = 0; errors[i] != 0; i++) {
+        if (i == how) {
+            write_log("failed %ld %s %s\n", number, name, strerrorname_np(errors[i]));
+            errno = errors[i];
+            return errors[i];
+        }
+    }
+    write_log("none %ld %s\n", number, name);
+    return 0;
+}
+
+#define ERRORS(...) ((const int[]) { __VA_ARGS__, 0 })
+/* A function that reports by -1 (or another value) and errno. */
+#define CALL(result, failed, name, parameters, arguments, ...) \
+    result name parameters \
+    { \
+        static result(*real) parameters; \
+        if (error_of(#name, ERRORS(__VA_ARGS__), CALLER) != 0) { \
+            return (result) failed; \
+        } \
+        if (real == NULL) { \
+            real = (result(*) parameters) dlsym(RTLD_NEXT, #name); \
+        } \
+        return real arguments; \
+    }
+/* One whose further arguments may be there; registers take them over. */
+#define CALL_WITH_MORE(name, first_parameters, first_arguments, ...) \
+    int name(first_parameters, ...) \
+    { \
+        static int (*real)(first_parameters, ...); \
+        va_list args; \
+        va_start(args, last); \
+        long one = va_arg(args, long); \
+        va_end(args); \
+        if (error_of(#name, ERRORS(__VA_ARGS__), CALLER) != 0) { \
+            return -1; \
+        } \
+        if (real == NULL) { \
+            real = (int (*)(first_parameters, ...)) dlsym(RTLD_NEXT, #name); \
+        } \
+        return real(first_arguments, one); \
+    }
+#define COMMA ,
+/* One of a connection, which has ended if the error says so. */
+#define CALL_ON_SOCKET(name, parameters, arguments, ...) \
+    ssize_t name parameters \
+    { \
+        static ssize_t(*real) parameters; \
+        if (error_of(#name, ERRORS(__VA_ARGS__), CALLER) != 0) { \
+            end_connection(fd); \
+            return -1; \
+        } \
+        if (real == NULL) { \
+            real = (ssize_t(*) parameters) dlsym(RTLD_NEXT, #name); \
+        } \
+        return real arguments; \
+    }
+
+static void end_connection(int fd)
+{
+    int error = errno;
+    if (error == EPIPE || error == ECONNRESET) {
+        int (*real)(int, int) = (int (*)(int, int)) dlsym(RTLD_NEXT, "shutdown");
+        real(fd, SHUT_RDWR);
+    }
+    errno = error;
+}
+
+
+CALL_WITH_MORE(open, const char *path COMMA int last, path COMMA last, EMFILE, EACCES, EINTR)
+CALL_WITH_MORE(open64, const char *path COMMA int last, path COMMA last, EMFILE, EACCES, EINTR)
+CALL_WITH_MORE(openat, int at COMMA const char *path COMMA int last, at COMMA path COMMA last, EMFILE, ENOSPC, EINTR)
+CALL_WITH_MORE(openat64, int at COMMA const char *path COMMA int last, at COMMA path COMMA last, EMFILE, ENOSPC, EINTR)
+CALL_WITH_MORE(fcntl, int fd COMMA int last, fd COMMA last, EMFILE, EINTR)
+CALL(ssize_t, -1, read, (int fd, void *to, size_t len), (fd, to, len), EIO, EINTR)
+CALL_ON_SOCKET(readv, (int fd, const struct iovec *to, int n), (fd, to, n), ECONNRESET, EINTR, EAGAIN)
+CALL_ON_SOCKET(recv, (int fd, void *to, size_t len, int flags), (fd, to, len, flags), ECONNRESET, EINTR, EAGAIN)
+CALL_ON_SOCKET(recvmsg, (int fd, struct msghdr *to, int flags), (fd, to, flags), ECONNRESET, EINTR, EAGAIN)
+CALL_ON_SOCKET(writev, (int fd, const struct iovec *of, int n), (fd, of, n), EPIPE, EINTR, EAGAIN)
+CALL(ssize_t, -1, pwrite64, (int fd, const void *of, size_t len, off64_t at), (fd, of, len, at), ENOSPC, EINTR, EIO)
+CALL_ON_SOCKET(send, (int fd, const void *of, size_t len, int flags), (fd, of, len, flags), EPIPE, EINTR, EAGAIN)
+CALL_ON_SOCKET(sendmsg, (int fd, const struct msghdr *of, int flags), (fd, of, flags), EPIPE, EINTR, EAGAIN)
+CALL(int, -1, socket, (int domain, int type, int protocol), (domain, type, protocol), EMFILE, ENOBUFS, EAFNOSUPPORT)
+CALL(int, -1, socketpair, (int domain, int type, int protocol, int fds[2]), (domain, type, protocol, fds), EMFILE)
+CALL(int, -1, bind, (int fd, const struct sockaddr *to, socklen_t len), (fd, to, len), EADDRINUSE, EACCES)
+CALL(int, -1, listen, (int fd, int backlog), (fd, backlog), EADDRINUSE)
+CALL(int, -1, accept4, (int fd, struct sockaddr *of, socklen_t *len, int flags), (fd, of, len, flags), EMFILE, ECONNABORTED, EINTR)
+CALL(int, -1, connect, (int fd, const struct sockaddr *to, socklen_t len), (fd, to, len), ECONNREFUSED, EINTR, EAGAIN)
+CALL(int, -1, setsockopt, (int fd, int level, int name, const void *of, socklen_t len), (fd, level, name, of, len), ENOBUFS)
+CALL(int, -1, getsockopt, (int fd, int level, int name, void *to, socklen_t *len), (fd, level, name, to, len), ENOBUFS)
+CALL(int, -1, getsockname, (int fd, struct sockaddr *to, socklen_t *len), (fd, to, len), ENOBUFS)
+CALL(int, -1, getpeername, (int fd, struct sockaddr *to, socklen_t *len), (fd, to, len), ENOTCONN)
+CALL(int, -1, shutdown, (int fd, int mode), (fd, mode), ENOTCONN)
+CALL(int, -1, poll, (struct pollfd *fds, nfds_t n, int timeout), (fds, n, timeout), EINTR, ENOMEM)
+CALL(int, -1, epoll_create1, (int flags), (flags), EMFILE, ENOMEM)
+CALL(int, -1, epoll_ctl, (int fd, int op, int of, struct epoll_event *event), (fd, op, of, event), ENOMEM, ENOSPC)
+CALL(int, -1, epoll_wait, (int fd, struct epoll_event *to, int n, int timeout), (fd, to, n, timeout), EINTR)
+CALL(int, -1, eventfd, (unsigned value, int flags), (value, flags), EMFILE, ENOMEM)
+CALL(void *, -1, mmap, (void *at, size_t len, int access, int flags, int fd, off_t from), (at, len, access, flags, fd, from), ENOMEM, EACCES)
+CALL(void *, -1, mmap64, (void *at, size_t len, int access, int flags, int fd, off64_t from), (at, len, access, flags, fd, from), ENOMEM, EACCES)
+CALL(int, -1, mprotect, (void *at, size_t len, int access), (at, len, access), ENOMEM)
+CALL(int, -1, madvise, (void *at, size_t len, int advice), (at, len, advice), ENOMEM)
+CALL(int, -1, mkdir, (const char *path, mode_t mode), (path, mode), ENOSPC, EACCES)
+CALL(int, -1, mkdirat, (int at, const char *path, mode_t mode), (at, path, mode), ENOSPC, EACCES)
+CALL(int, -1, chmod, (const char *path, mode_t mode), (path, mode), EPERM)
+CALL(int, -1, fchmod, (int fd, mode_t mode), (fd, mode), EPERM)
+CALL(int, -1, fchown, (int fd, uid_t uid, gid_t gid), (fd, uid, gid), EPERM)
+CALL(int, -1, rename, (const char *from, const char *to), (from, to), ENOSPC, EACCES)
+CALL(int, -1, unlink, (const char *path), (path), EACCES, EIO)
+CALL(int, -1, unlinkat, (int at, const char *path, int flags), (at, path, flags), EACCES, EIO)
+CALL(int, -1, rmdir, (const char *path), (path), EBUSY)
+CALL(int, -1, fstat, (int fd, struct stat *to), (fd, to), EIO)
+CALL(int, -1, fstat64, (int fd, struct stat64 *to), (fd, to), EIO)
+CALL(int, -1, stat, (const char *path, struct stat *to), (path, to), EACCES, EIO)
+CALL(int, -1, stat64, (const char *path, struct stat64 *to), (path, to), EACCES, EIO)
+CALL(int, -1, lstat64, (const char *path, struct stat64 *to), (path, to), EACCES, EIO)
+CALL(int, -1, fstatat, (int at, const char *path, struct stat *to, int flags), (at, path, to, flags), EACCES, EIO)
+CALL(int, -1, fstatat64, (int at, const char *path, struct stat64 *to, int flags), (at, path, to, flags), EACCES, EIO)
+CALL(int, -1, statx, (int at, const char *path, int flags, unsigned mask, struct statx *to), (at, path, flags, mask, to), EACCES, EIO)
+CALL(int, -1, flock, (int fd, int operation), (fd, operation), EWOULDBLOCK, EINTR, ENOLCK)
+CALL(DIR *, NULL, opendir, (const char *path), (path), EMFILE, ENOMEM)
+CALL(DIR *, NULL, fdopendir, (int fd), (fd), ENOMEM)
+CALL(char *, NULL, realpath, (const char *path, char *to), (path, to), EACCES, ENOMEM)
+CALL(ssize_t, -1, readlink, (const char *path, char *to, size_t len), (path, to, len), EACCES)
+CALL(char *, NULL, getcwd, (char *to, size_t len), (to, len), ENOENT)
+CALL(ssize_t, -1, getrandom, (void *to, size_t len, unsigned flags), (to, len, flags), ENOSYS, EINTR)
+CALL(int, -1, gethostname, (char *to, size_t len), (to, len), ENAMETOOLONG)
+
+/* What a write may answer depends on what is written to: an eventfd is never full of a disk. */
+ssize_t write(int fd, const void *of, size_t len)
+{
+    static ssize_t (*real)(int, const void *, size_t);
+    static int (*real_fstat)(int, struct stat *);
+    if (real == NULL) {
+        real_fstat = (int (*)(int, struct stat *)) dlsym(RTLD_NEXT, "fstat");
+        real = (ssize_t(*)(int, const void *, size_t)) dlsym(RTLD_NEXT, "write");
+    }
+    struct stat file = { 0 };
+    if (ready && what == CALLS) {
+        real_fstat(fd, &file);
+    }
+    /* One to an eventfd that does not wait has none. */
+    const int *errors = S_ISREG(file.st_mode)                             ? ERRORS(ENOSPC, EINTR, EIO)
+                        : S_ISSOCK(file.st_mode) || S_ISFIFO(file.st_mode) ? ERRORS(EPIPE, EINTR, EAGAIN)
+                                                                           : ERRORS(0);
+    if (error_of("write", errors, CALLER) != 0) {
+        end_connection(fd);
+        return -1;
+    }
+    return real(fd, of, len);
+}
+
+/* This one reports by its result. */
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
+{
+    static int (*real)(pthread_t *, const pthread_attr_t *, void *(*) (void *), void *);
+    int error = error_of("pthread_create", ERRORS(EAGAIN), CALLER);
+    if (error != 0) {
+        return error;
+    }
+    if (real == NULL) {
+        real = (int (*)(pthread_t *, const pthread_attr_t *, void *(*) (void *), void *)) dlsym(RTLD_NEXT, "pthread_create");
+    }
+    return real(thread, attributes, run, argument);
+}

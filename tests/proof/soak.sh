@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# Plants faults in publisher, client, engine and allocator, and demands that a part of `make soak` finds each. Prints a table: the fault, the
+# part that found it, after how many steps and seconds, by which words.
+#
+# The library is built once, from a copy of the sources with all faults in it; the variable PLANTED names the one that is made.
+. "$(dirname "$0")/common.sh"
+
+copy=$(planted_copy)
+target=${SOAK_TARGET:-$proof_target/soak}
+count=0 names=() parts=() words=()
+
+# fault NAME PART WORDS FILE OLD NEW: the text must be in the file once; # in the new text is whether this fault is made. PART must find it, and
+# say the words.
+fault() {
+    count=$((count + 1))
+    names+=("$1") parts+=("$2") words+=("$3")
+    OLD=$5 NEW=${6//#/$7planted($count)} python3 - "$copy/$4" <<'PLANT'
+import os, sys
+text = open(sys.argv[1]).read()
+assert text.count(os.environ["OLD"]) == 1, f"{sys.argv[1]}: there is no one place for: {os.environ['OLD']}"
+open(sys.argv[1], "w").write(text.replace(os.environ["OLD"], os.environ["NEW"]))
+PLANT
+}
+
+cat >>"$copy/dstore/src/lib.rs" <<'RUST'
+
+/// Whether this fault is made. By a C function: it allocates nothing.
+pub fn planted(number: i32) -> bool {
+    // SAFETY: the name is a C string, and what is found one, too; nobody changes the environment.
+    unsafe {
+        let text = libc::getenv(c"PLANTED".as_ptr());
+        !text.is_null() && libc::atoi(text) == number
+    }
+}
+RUST
+fault "a fence does not go on when one of its ranks is killed" storms "ended with state 0xe|hangs|hang" server/src/engine/collectives.rs \
+    $'            self.advance(id);\n        }\n    }\n\n    /// A process has finalized' \
+    $'            if !# { self.advance(id); }\n        }\n    }\n\n    /// A process has finalized' pmix_dstore::
+fault "the publisher leaves the last segment of a job" storms "left" dstore/src/segment/publish/publisher.rs \
+    $'        for live in &self.live {\n            remove(' $'        for live in self.live.iter().skip(usize::from(#)) {\n            remove(' crate::
+fault "a client that finalizes leaves its socket open" threads "starts of one process" client/src/channel/mux.rs \
+    $'                let _ = shutdown(wire.socket.as_raw_fd(), Shutdown::Both);\n' \
+    $'                let _ = shutdown(wire.socket.as_raw_fd(), Shutdown::Both);\n                if # { std::mem::forget(wire); }\n' pmix_dstore::
+fault "a client takes an interrupted wait for the end of its connection" threads "under signals" client/src/channel/mux.rs \
+    "        Ok(0) | Err(Errno::EINTR) => return true," \
+    "        Ok(0) => return true, Err(Errno::EINTR) => return !#," pmix_dstore::
+fault "the allocator does not use its reserve" oom "end of the process" dstore/src/fallible_alloc.rs \
+    "if len <= SMALL_MAX && RESERVE.give_up()" "if !# && len <= SMALL_MAX && RESERVE.give_up()" crate::
+fault "a server ends when its wait for messages is interrupted" syscalls "hang|another end|crash|end of the process" server/src/io/mod.rs \
+    $'                Err(Errno::EINTR) => 0,\n' \
+    $'                Err(Errno::EINTR) if # => return,\n                Err(Errno::EINTR) => 0,\n' pmix_dstore::
+
+(cd "$copy" && CARGO_TARGET_DIR=$target cargo build -p pmix-ffi -p pmix-tools -p pmix-soak)
+soak=$target/debug/pmix-soak
+echo "| fault planted | found by | steps, seconds |"
+echo "|---|---|---|"
+missed=0
+for ((number = 1; number <= count; number++)); do
+    name=${names[number - 1]} part=${parts[number - 1]}
+    out=$target/found-$number
+    rm -rf "$out"
+    # From the copy: programs are compiled from its sources, and cargo builds there.
+    output=$(cd "$copy" && CARGO_TARGET_DIR=$target PLANTED=$number "$soak" --out "$out" run "$part" --seed 1 --every 3 --until-loss --seconds 300 2>&1) && {
+        echo "| $name | NOT FOUND by $part | |"
+        missed=$((missed + 1))
+        continue
+    }
+    grep -Eq "${words[number - 1]}" <<<"$output" || {
+        tail -n 40 <<<"$output" >&2
+        echo "$name: ended otherwise than by what should find it" >&2
+        exit 1
+    }
+    echo "| $name | \`$part\` | $(sed -nE 's/^[a-z]+, ours library: ([0-9]+) steps of seed [0-9]+ in ([0-9]+) s.*/\1, \2/p' <<<"$output") |"
+done
+[ "$missed" = 0 ] || { echo "$missed faults were not found" >&2; exit 1; }
