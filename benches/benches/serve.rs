@@ -69,6 +69,9 @@ fn timed(run: Run, ranks: usize) -> Result<f64, Box<dyn Error>> {
     }
 }
 
+/// Starts a job in one of the ways that are compared.
+type Starter<'s> = Box<dyn Fn() -> Run + 's>;
+
 fn compare(options: &Options) -> Result<(), Box<dyn Error>> {
     let (ours, ranks) = (Library::Ours(Profile::Release), options.ranks);
     let traces = Traces::begin();
@@ -76,7 +79,7 @@ fn compare(options: &Options) -> Result<(), Box<dyn Error>> {
     let pair = Pair { server: ours, ranks: ours };
     let job = |run: Run| run.arg(program("mpi")).arg("collectives");
     let own = || Run::new(pmixrun(), ours).traced(&traces).args(&format!("-n {ranks}"));
-    let starters: [(&str, Box<dyn Fn() -> Run>); 4] = [
+    let starters: [(&str, Starter<'_>); 4] = [
         ("pmixrun --dvm", Box::new(|| job(serving.front().args(&format!("-n {ranks}"))))),
         ("pmixrun", Box::new(|| job(own()))),
         ("mpirun, this library", Box::new(|| pair.job(&traces, ranks, "collectives"))),

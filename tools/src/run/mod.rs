@@ -102,24 +102,9 @@ fn set_up_and_run(args: &Args) -> Result<i32, String> {
     let partner = partner.transpose()?;
     beside.partner = partner.as_ref().map(Unstarted::partner);
     let (host, events) = RunHost::new(Arc::clone(&jobs), &session.server.nspace, beside)?;
-    let mut server_infos = vec![
-        Info::new(keys::SERVER_NSPACE, Value::string(session.server.nspace.as_bytes())),
-        Info::new(keys::SERVER_RANK, Value::Rank(session.server.rank)),
-        Info::new(keys::SERVER_TMPDIR, Value::string(directories.top().as_os_str().as_encoded_bytes())),
-        Info::new(keys::HOSTNAME, Value::string(&session.hostname)),
-        // Rendezvous files in the directory above, by which tools find the server: one without a name, one by its process and one by its
-        // namespace. They are removed with it.
-        Info::new(keys::SERVER_SESSION_SUPPORT, Value::Bool(true)),
-        Info::new(keys::SERVER_TOOL_SUPPORT, Value::Bool(true)),
-    ];
-    if args.remote {
-        // Who asks for it must not wait for tools that cannot come.
-        server_infos
-            .push(Info { flags: InfoFlags::REQUIRED, ..Info::new(keys::SERVER_REMOTE_CONNECTIONS, Value::Bool(true)) });
-    }
     let host = Arc::new(host);
-    let server =
-        Server::init(host.clone(), &server_infos).map_err(|status| format!("the server did not start: {status}"))?;
+    let server = Server::init(host.clone(), &server_infos(args, &session, &directories))
+        .map_err(|status| format!("the server did not start: {status}"))?;
     let server = Arc::new(server);
     hear(&server, host)?;
     let partner = partner.map(|partner| partner.start(&server)).transpose()?;
@@ -136,6 +121,26 @@ fn set_up_and_run(args: &Args) -> Result<i32, String> {
     drop(partner);
     server.finalize();
     Ok(if ended.exit_status == 0 && !is_reported { EXIT_OUTPUT } else { ended.exit_status })
+}
+
+/// What the server is told of itself.
+fn server_infos(args: &Args, session: &Session, directories: &Directories) -> Vec<Info> {
+    let mut infos = vec![
+        Info::new(keys::SERVER_NSPACE, Value::string(session.server.nspace.as_bytes())),
+        Info::new(keys::SERVER_RANK, Value::Rank(session.server.rank)),
+        Info::new(keys::SERVER_TMPDIR, Value::string(directories.top().as_os_str().as_encoded_bytes())),
+        Info::new(keys::HOSTNAME, Value::string(&session.hostname)),
+        // Rendezvous files in the directory above, by which tools find the server: one without a name, one by its process and one by its
+        // namespace. They are removed with it.
+        Info::new(keys::SERVER_SESSION_SUPPORT, Value::Bool(true)),
+        Info::new(keys::SERVER_TOOL_SUPPORT, Value::Bool(true)),
+    ];
+    if args.remote {
+        // Who asks for it must not wait for tools that cannot come.
+        infos
+            .push(Info { flags: InfoFlags::REQUIRED, ..Info::new(keys::SERVER_REMOTE_CONNECTIONS, Value::Bool(true)) });
+    }
+    infos
 }
 
 /// Writes the server's address where the command line wants it.
