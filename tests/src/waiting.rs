@@ -121,6 +121,30 @@ impl WaitingJob {
         self.server = Some(Living::watch(self.server()));
     }
 
+    /// As [`WaitingJob::watch_server`], once threads and mappings have been the same for half a second: what an attack's first requests
+    /// start in the background, such as munge's library, is there once.
+    ///
+    /// # Panics
+    /// If they do not stay the same within a minute.
+    pub fn watch_settled_server(&mut self) {
+        let held = |server: u32| {
+            let threads = fs::read_dir(format!("/proc/{server}/task")).expect("the server is running").count();
+            let maps = fs::read_to_string(format!("/proc/{server}/maps")).expect("the server is running");
+            (threads, maps.lines().count())
+        };
+        let server = self.server();
+        let mut before = held(server);
+        for _ in 0..120 {
+            thread::sleep(Duration::from_millis(500));
+            let now = held(server);
+            if now == before {
+                return self.watch_server();
+            }
+            before = now;
+        }
+        panic!("the server's threads and mappings change without end: {before:?}");
+    }
+
     /// A rank's environment, with its process ID under `PID`.
     pub fn environment(&self, rank: u32) -> HashMap<String, String> {
         let text = self.written(&rank.to_string());

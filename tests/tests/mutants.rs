@@ -160,7 +160,7 @@ fn lines_in(line: &str) -> u64 {
 #[test]
 fn every_mutation_of_recorded_messages() {
     let wish = std::env::var("PMIX_TEST_MUTANTS").unwrap_or_default();
-    let (job, target, _anchor) = attacked();
+    let (mut job, target, _anchor) = attacked();
     let originals = originals(&target);
     assert!(originals.len() > 280, "{} messages", originals.len());
     let mut offender = Offender { target: &target, peer: None, sent: 0, connections: 0, dropped: 0 };
@@ -173,6 +173,7 @@ fn every_mutation_of_recorded_messages() {
     };
     // Make all one-time allocations before the measurement.
     originals.iter().for_each(|original| send(original, original.bytes.len() - 1, 0));
+    job.watch_settled_server();
     let before = job.server_memory();
     if wish == "all" {
         for original in &originals {
