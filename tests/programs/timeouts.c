@@ -418,18 +418,29 @@ static void meet(void)
 }
 
 /* How many collectives and Gets of this process the server still has. */
-static void count_open(const char *key)
+static size_t open_now(const char *key, pmix_status_t *status)
 {
     char *names[] = { (char *) key, NULL };
     pmix_query_t query = { .keys = names };
     pmix_info_t *results = NULL;
-    size_t count = 0;
-    pmix_status_t status = PMIx_Query_info(&query, 1, &results, &count);
-    size_t open = 0;
-    for (size_t i = 0; status == PMIX_SUCCESS && i < count; i++) {
+    size_t count = 0, open = 0;
+    *status = PMIx_Query_info(&query, 1, &results, &count);
+    for (size_t i = 0; *status == PMIX_SUCCESS && i < count; i++) {
         if (strcmp(results[i].key, key) == 0 && results[i].value.type == PMIX_DATA_ARRAY) {
             open += results[i].value.data.darray == NULL ? 0 : results[i].value.data.darray->size;
         }
+    }
+    return open;
+}
+
+/* What the server still has. A client whose server is late by half a second gives up first. */
+static void count_open(const char *key)
+{
+    pmix_status_t status;
+    size_t open = open_now(key, &status);
+    for (int i = 0; i < 200 && open > 0; i++) {
+        usleep(50000);
+        open = open_now(key, &status);
     }
     say("open %s %s %zu", key, PMIx_Error_string(status), open);
 }
