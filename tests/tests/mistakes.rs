@@ -69,7 +69,7 @@ fn words_replaced(text: &str, word: &str, by: &str) -> String {
     let is_part = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     let (mut made, mut rest) = (String::new(), 0);
     for (at, _) in text.match_indices(word) {
-        let (before, after) = (text[..at].as_bytes().last(), text.as_bytes().get(at + word.len()));
+        let (before, after) = (text.as_bytes()[..at].last(), text.as_bytes().get(at + word.len()));
         if at >= rest && !is_part(before) && !is_part(after) {
             made += &[&text[rest..at], by].concat();
             rest = at + word.len();

@@ -57,11 +57,15 @@ status_call! {
         results: *mut *mut pmix_info_t,
         nresults: *mut usize,
     ) {
+        if results.is_null() || nresults.is_null() {
+            // Before the host is asked: a credential is shown once.
+            return Err(Status::ERR_BAD_PARAM);
+        }
         // SAFETY: `cred` is NULL or a byte object.
         let credential = unsafe { bytes_of(cred) }?;
         // SAFETY: `info` is an array of `ninfo` infos.
         let answer: InfoReply = client()?.validate_credential(credential, unsafe { infos(info, ninfo) }?).wait()?;
-        // SAFETY: `results` and `nresults` are NULL or places for the results.
+        // SAFETY: `results` and `nresults` are places for the results.
         unsafe { InfoResults::new(results, nresults) }.hand_over(answer)
     }
 
