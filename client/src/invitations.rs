@@ -331,7 +331,7 @@ impl Pending {
     /// Logs whom the group has waited for in vain.
     fn log_late(&self, what: &str, missing: &[Proc]) {
         let Some(client) = self.client.upgrade() else { return };
-        let (group, missing) = (self.group.to_string_lossy(), in_words(missing));
+        let (group, missing) = (self.group.to_string_lossy(), Proc::list(missing));
         log::write(
             Level::Warn,
             Target::Client,
@@ -607,16 +607,6 @@ fn ended(event: &Event) -> Option<&Proc> {
         Some(Value::Proc(proc)) if ENDED.contains(&event.status) => Some(proc),
         _ => None,
     }
-}
-
-/// The first of some processes, and how many more there are.
-fn in_words(procs: &[Proc]) -> String {
-    const NAMED_MAX: usize = 8;
-    let mut words: Vec<String> = procs.iter().take(NAMED_MAX).map(Proc::to_string).collect();
-    if procs.len() > NAMED_MAX {
-        words.push(format!("and {} more", procs.len() - NAMED_MAX));
-    }
-    words.join(" ")
 }
 
 fn no_infos() -> InfoReply {

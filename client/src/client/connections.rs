@@ -231,13 +231,11 @@ impl Client {
 
     /// Removes the name of the own cluster from the name of a job: `cluster:nspace`.
     fn of_own_cluster(&self, proc: Proc) -> Proc {
-        let name = proc.nspace.as_bytes();
-        let Some(colon) = name.iter().position(|byte| *byte == b':').filter(|_| proc.nspace != self.me().nspace) else {
+        let Some((cluster, job)) = proc.nspace.split_cluster().filter(|_| proc.nspace != self.me().nspace) else {
             return proc;
         };
-        let is_own = self.own_cluster().is_some_and(|cluster| cluster == name[..colon]);
-        match Nspace::new(&name[colon + 1..]) {
-            Ok(nspace) if is_own => Proc::new(nspace, proc.rank),
+        match Nspace::new(job) {
+            Ok(nspace) if self.own_cluster().as_deref() == Some(cluster) => Proc::new(nspace, proc.rank),
             _ => proc,
         }
     }
@@ -251,14 +249,9 @@ impl Client {
 
     /// The name of the own cluster, if some of these processes are named with another one.
     fn cluster_beside_others(&self, procs: &[Proc]) -> Option<Vec<u8>> {
-        let has_cluster = |proc: &Proc| has_cluster(&proc.nspace) && proc.nspace != self.me().nspace;
+        let has_cluster = |proc: &Proc| proc.nspace.has_cluster() && proc.nspace != self.me().nspace;
         procs.iter().any(has_cluster).then(|| self.own_cluster()).flatten()
     }
-}
-
-/// Whether the name of a job begins with that of its cluster.
-fn has_cluster(nspace: &Nspace) -> bool {
-    nspace.as_bytes().contains(&b':')
 }
 
 /// The processes by the names that those of other clusters know, too.
@@ -271,7 +264,7 @@ fn known_to_all(procs: &[Proc], cluster: &[u8]) -> Result<Vec<Proc>> {
     for proc in procs {
         let known = match &last {
             Some((nspace, known)) if *nspace == &proc.nspace => known.clone(),
-            _ if has_cluster(&proc.nspace) => proc.nspace.clone(),
+            _ if proc.nspace.has_cluster() => proc.nspace.clone(),
             _ => Nspace::new([cluster, proc.nspace.as_bytes()].join(&b':')).map_err(|_| Status::ERR_BAD_PARAM)?,
         };
         last = Some((&proc.nspace, known.clone()));

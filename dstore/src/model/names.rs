@@ -78,6 +78,17 @@ impl Nspace {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+
+    /// The names of the cluster and of the job on it, where this name has both: `CLUSTER:JOB` (RFC0003).
+    pub fn split_cluster(&self) -> Option<(&[u8], &[u8])> {
+        let colon = self.0.iter().position(|byte| *byte == b':')?;
+        Some((&self.0[..colon], &self.0[colon + 1..]))
+    }
+
+    /// Whether the name begins with that of a cluster.
+    pub fn has_cluster(&self) -> bool {
+        self.split_cluster().is_some()
+    }
 }
 
 impl fmt::Display for Nspace {
@@ -169,6 +180,16 @@ impl Proc {
     /// Whether this process, possibly a wildcard, stands for `other`.
     pub fn covers(&self, other: &Proc) -> bool {
         self.nspace == other.nspace && (self.rank == Rank::WILDCARD || self.rank == other.rank)
+    }
+
+    /// The first of some processes, and how many more there are, for the log.
+    pub fn list(procs: &[Proc]) -> String {
+        const NAMED_MAX: usize = 8;
+        let mut words: Vec<String> = procs.iter().take(NAMED_MAX).map(Proc::to_string).collect();
+        if procs.len() > NAMED_MAX {
+            words.push(format!("and {} more", procs.len() - NAMED_MAX));
+        }
+        words.join(" ")
     }
 }
 

@@ -311,13 +311,13 @@ impl Engine {
             }
             ended_unconnected.extend(ranks.into_iter().map(|rank| Proc::new(nspace.clone(), rank)));
         }
-        let (word, procs) = (collective.kind.word(), in_words(&collective.procs));
+        let (word, procs) = (collective.kind.word(), Proc::list(&collective.procs));
         if !over.is_empty() {
-            let over = in_words(&over);
+            let over = Proc::list(&over);
             self.log(format!("a {word} of {procs} goes on without {over}, which finalized and has not come back"));
         }
         if !ended_unconnected.is_empty() {
-            let ended_unconnected = in_words(&ended_unconnected);
+            let ended_unconnected = Proc::list(&ended_unconnected);
             self.log(format!(
                 "a {word} of {procs} goes on without {ended_unconnected}, which ended before it was connected"
             ));
@@ -377,9 +377,9 @@ impl Engine {
     /// know those of their own one by a shorter name, and go by the names with the clusters.
     fn in_exchange(&self, procs: &[Proc]) -> Vec<(Nspace, u32)> {
         let mut nspaces = Self::nspaces_of(procs);
-        if nspaces.iter().any(|nspace| nspace.as_bytes().contains(&b':')) {
+        if nspaces.iter().any(Nspace::has_cluster) {
             nspaces.sort_by_cached_key(|nspace| match self.cluster_of(nspace) {
-                Some(cluster) if !nspace.as_bytes().contains(&b':') => [cluster, nspace.as_bytes()].join(&b':'),
+                Some(cluster) if !nspace.has_cluster() => [cluster, nspace.as_bytes()].join(&b':'),
                 _ => nspace.as_bytes().to_vec(),
             });
         }
@@ -608,7 +608,7 @@ impl Engine {
             let Some(collective) = self.collectives.get_mut(&id) else { continue };
             if !std::mem::replace(&mut collective.is_loss_logged, true) {
                 let (word, arrived) = (collective.kind.word(), collective.arrived.len());
-                let procs = in_words(&collective.procs);
+                let procs = Proc::list(&collective.procs);
                 let state = self.nspaces.get_mut(&gone.nspace);
                 let is_news = state.is_none_or(|state| {
                     state.ended_unconnected.remove(&gone.rank);
@@ -679,7 +679,7 @@ impl Engine {
                 }
             }
         }
-        in_words(&missing)
+        Proc::list(&missing)
     }
 }
 
@@ -692,14 +692,4 @@ fn first_relative_ranks(nspaces: &[(Nspace, u32)]) -> HashMap<Nspace, u32> {
         first += size;
     }
     ranks
-}
-
-/// The first of some processes, and how many more there are.
-pub(super) fn in_words(procs: &[Proc]) -> String {
-    const NAMED_MAX: usize = 8;
-    let mut words: Vec<String> = procs.iter().take(NAMED_MAX).map(Proc::to_string).collect();
-    if procs.len() > NAMED_MAX {
-        words.push(format!("and {} more", procs.len() - NAMED_MAX));
-    }
-    words.join(" ")
 }

@@ -269,7 +269,7 @@ impl Engine {
             words.push(format!("{} of {wanted} leaders", wanted - leaders));
         }
         if !absent.is_empty() {
-            words.push(super::collectives::in_words(&absent));
+            words.push(Proc::list(&absent));
         }
         (!words.is_empty()).then(|| words.join(", and "))
     }

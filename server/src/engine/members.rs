@@ -21,8 +21,7 @@ impl Engine {
     /// Removes the name of the caller's cluster from the names of jobs: `cluster:nspace`.
     fn of_this_cluster(&self, caller: &Proc, mut procs: Vec<Proc>) -> Vec<Proc> {
         for proc in procs.iter_mut().filter(|proc| !self.nspaces.contains_key(&proc.nspace)) {
-            let Some(colon) = proc.nspace.as_bytes().iter().position(|byte| *byte == b':') else { continue };
-            let (cluster, name) = (&proc.nspace.as_bytes()[..colon], &proc.nspace.as_bytes()[colon + 1..]);
+            let Some((cluster, name)) = proc.nspace.split_cluster() else { continue };
             if let (true, Ok(name)) = (self.cluster_of(&caller.nspace) == Some(cluster), Nspace::new(name)) {
                 proc.nspace = name;
             }

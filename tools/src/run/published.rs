@@ -135,7 +135,7 @@ impl Terms {
         };
         let is_beyond = match &range {
             Range::All => number(keys::RANGE)? == Some(u64::from(range::GLOBAL)),
-            Range::These(these) => these.iter().any(|proc| proc.nspace.as_bytes().contains(&b':')),
+            Range::These(these) => these.iter().any(|proc| proc.nspace.has_cluster()),
             _ => false,
         };
         Ok(Terms { range, persistence, is_beyond: is_beyond && persistence != Persistence::FirstRead })
@@ -291,7 +291,7 @@ impl Published {
 
     /// The values that the processes of a partner find, too, with their terms, as their publishers have given them.
     pub fn for_partner(&self) -> impl Iterator<Item = (&Proc, Vec<Info>)> {
-        let of_this_cluster = |item: &Item| item.terms.is_beyond && !item.publisher.nspace.as_bytes().contains(&b':');
+        let of_this_cluster = |item: &Item| item.terms.is_beyond && !item.publisher.nspace.has_cluster();
         let items = self.values.iter().flat_map(|(key, items)| items.iter().map(move |item| (key, item)));
         items.filter(move |(_, item)| of_this_cluster(item)).map(|(key, item)| {
             let mut infos = item.terms.infos();

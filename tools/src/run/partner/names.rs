@@ -45,7 +45,7 @@ impl Names {
 
     /// The name on the link. A name that gets too long is nobody's.
     pub fn on_link(&self, nspace: &Nspace) -> Nspace {
-        if nspace.as_bytes().contains(&b':') {
+        if nspace.has_cluster() {
             return nspace.clone();
         }
         Nspace::new([&self.prefix, nspace.as_bytes()].concat()).unwrap_or_else(|_| nspace.clone())

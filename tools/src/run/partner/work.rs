@@ -197,8 +197,7 @@ impl Partner {
             shared.rounds.iter_mut().for_each(|rounds| rounds.job_begins(nspace.clone(), size));
         }
         self.names.infos_here(&mut infos);
-        let cluster = nspace.as_bytes().split(|byte| *byte == b':').next().unwrap_or_default();
-        infos.push(Info::new(keys::CLUSTER_ID, Value::string(cluster)));
+        infos.extend(nspace.split_cluster().map(|(cluster, _)| Info::new(keys::CLUSTER_ID, Value::string(cluster))));
         if let Some(server) = self.server() {
             // What cannot be registered the server logs; its processes are unknown here, then.
             server.register_nspace(nspace, 0, infos, None);
