@@ -302,6 +302,8 @@ impl Front {
                     self.ended = Some(exit);
                 }
                 News::End(..) => {}
+                // A persistent launcher that ends tells the ends of the jobs first.
+                News::Lost if self.ended.is_some() => {}
                 News::Lost => {
                     complain("the persistent pmixrun is gone, and with it the job");
                     self.ended = Some(1);

@@ -28,7 +28,7 @@ use self::link::Opened;
 use self::message::{FRAME_MAX, Message};
 use self::names::Names;
 pub use self::names::cluster;
-use self::rounds::{Round, Rounds};
+use self::rounds::{Outcome, Round, Rounds, Side};
 use super::published::Published;
 
 pub(super) use self::rounds::Operation;
@@ -69,6 +69,13 @@ enum Pending {
         keys: Vec<Key>,
     },
     Modex(Completion<(Status, Bytes)>),
+}
+
+/// An upcall with its result.
+struct Settled {
+    pending: Pending,
+    status: Status,
+    data: Vec<u8>,
 }
 
 /// Whether there is a partner.
@@ -246,6 +253,50 @@ impl Shared {
         self.frames.push(message(self.last).frame()?);
         self.pending.insert(self.last, pending);
         Ok(())
+    }
+
+    /// Sends the result of a request of the partner; what is too large for it, or for the memory, is a failure.
+    fn send_result(&mut self, id: u64, status: Status, data: Vec<u8>) {
+        if let Err(status) = self.try_send(&Message::Result { id, status, data }) {
+            self.send(&Message::Result { id, status, data: Vec::new() });
+        }
+    }
+
+    /// Takes the upcalls that have these results, and sends the partner its own. Both under one lock: once the partner has a result,
+    /// neither its end nor a time limit changes that of the other side.
+    fn settle_all(&mut self, outcomes: Vec<Outcome>) -> Vec<Settled> {
+        let mut settled = Vec::new();
+        for Outcome { side, id, status, data } in outcomes {
+            match side {
+                Side::Own => settled.extend(self.settle(id, status, data)),
+                Side::Partner => self.send_result(id, status, data),
+            }
+        }
+        settled
+    }
+
+    /// Takes the upcall that has this result, and notes who is connected from now on; `None` for one that has been answered.
+    fn settle(&mut self, id: u64, status: Status, data: Vec<u8>) -> Option<Settled> {
+        let pending = self.pending.remove(&id)?;
+        if let Pending::Collective { round, lets_end, .. } = &pending
+            && status.is_success()
+        {
+            let key = key_of(round);
+            match round.operation {
+                Operation::Fence => {}
+                Operation::Connect => {
+                    let (may_end, count) = self.connected.entry(key).or_insert((true, 0));
+                    (*may_end, *count) = (*may_end && *lets_end, *count + 1);
+                }
+                Operation::Disconnect => {
+                    if let Some((_, count)) = self.connected.get_mut(&key) {
+                        *count -= 1;
+                    }
+                    self.connected.retain(|_, (_, count)| *count > 0);
+                }
+            }
+        }
+        Some(Settled { pending, status, data })
     }
 }
 

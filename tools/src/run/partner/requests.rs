@@ -41,20 +41,21 @@ impl Partner {
             State::Here => {}
         }
         let pending = Pending::Collective { done, round: round.clone(), lets_end, is_excused, until };
-        let mut outcomes = Vec::new();
+        let mut settled = Vec::new();
         let mut entered = Status::SUCCESS;
         if shared.rounds.is_some() {
             shared.last += 1;
             let id = shared.last;
             shared.pending.insert(id, pending);
             let entry = Entry { side: Side::Own, id, status, is_excused, data };
-            outcomes = shared.rounds.as_mut().map(|rounds| rounds.enter(round, entry)).unwrap_or_default();
+            let outcomes = shared.rounds.as_mut().map(|rounds| rounds.enter(round, entry)).unwrap_or_default();
+            settled = shared.settle_all(outcomes);
         } else {
             let asked = shared.ask(pending, |id| Message::Enter { id, round, status, is_excused, data });
             entered = asked.err().unwrap_or(Status::SUCCESS);
         }
         drop(shared);
-        self.tell(outcomes);
+        settled.into_iter().for_each(|settled| self.complete(settled));
         // The thread must learn of the time limit, too.
         self.wake();
         entered
@@ -115,21 +116,15 @@ impl Partner {
     /// All processes of a job of this cluster have ended.
     pub fn job_ends(&self, nspace: &Nspace) {
         let nspace = self.names.on_link(nspace);
-        let mut shared = self.shared.lock();
-        shared.jobs.remove(&nspace);
-        let outcomes = shared.rounds.as_mut().map(|rounds| rounds.job_ends(&nspace)).unwrap_or_default();
-        drop(shared);
-        self.tell(outcomes);
+        self.shared.lock().jobs.remove(&nspace);
+        self.decide(|rounds| rounds.job_ends(&nspace));
         self.send(&Message::JobEnded { nspace });
     }
 
     /// A process of this cluster has ended.
     pub fn process_ends(&self, proc: &Proc) {
         let proc = self.names.proc_on_link(proc);
-        let mut shared = self.shared.lock();
-        let outcomes = shared.rounds.as_mut().map(|rounds| rounds.process_ends(proc.clone())).unwrap_or_default();
-        drop(shared);
-        self.tell(outcomes);
+        self.decide(|rounds| rounds.process_ends(proc.clone()));
         self.send(&Message::ProcessEnded { proc });
     }
 
@@ -138,13 +133,9 @@ impl Partner {
         self.wake();
     }
 
-    /// The result of a request of the partner; what is too large for it, or for the memory, is a failure.
+    /// The result of a request of the partner.
     pub(super) fn result(&self, id: u64, status: Status, data: Vec<u8>) {
-        let mut shared = self.shared.lock();
-        if let Err(status) = shared.try_send(&Message::Result { id, status, data }) {
-            shared.send(&Message::Result { id, status, data: Vec::new() });
-        }
-        drop(shared);
+        self.shared.lock().send_result(id, status, data);
         self.wake();
     }
 

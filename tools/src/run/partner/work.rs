@@ -14,8 +14,8 @@ use super::super::published::{self, Terms};
 use super::link::{Door, ENDED, Link, Opened};
 use super::message::Message;
 use super::names::Names;
-use super::rounds::{Entry, Operation, Outcome, Side};
-use super::{Partner, Pending, State, for_partner, key_of};
+use super::rounds::{Entry, Outcome, Rounds, Side};
+use super::{Partner, Pending, Settled, State, for_partner};
 
 /// How long the end of the launcher waits for a partner that does not read.
 const CLOSING_TIME: Duration = Duration::from_secs(1);
@@ -151,8 +151,7 @@ impl Partner {
             Message::ProcessEnded { proc } => {
                 is_theirs(&proc.nspace)?;
                 self.published.lock().process_ended(&proc);
-                let outcomes = self.shared.lock().rounds.as_mut().map(|rounds| rounds.process_ends(proc));
-                self.tell(outcomes.unwrap_or_default());
+                self.decide(|rounds| rounds.process_ends(proc));
             }
             Message::Publish { id, proc, infos } => {
                 is_theirs(&proc.nspace)?;
@@ -168,8 +167,9 @@ impl Partner {
             }
             Message::Enter { id, round, status, is_excused, data } => {
                 let entry = Entry { side: Side::Partner, id, status, is_excused, data };
-                let outcomes = self.shared.lock().rounds.as_mut().map(|rounds| rounds.enter(round, entry));
-                self.tell(outcomes.ok_or("it asks for a decision that is its own")?);
+                if !self.decide(|rounds| rounds.enter(round, entry)) {
+                    return Err("it asks for a decision that is its own".into());
+                }
             }
             Message::Withdraw { id } => {
                 self.shared.lock().rounds.iter_mut().for_each(|rounds| rounds.withdraw(Side::Partner, id));
@@ -210,12 +210,11 @@ impl Partner {
         if !shared.their_jobs.remove(nspace) {
             return;
         }
-        let outcomes = shared.rounds.as_mut().map(|rounds| rounds.job_ends(nspace)).unwrap_or_default();
         shared.their_ended.push_back(nspace.clone());
         let oldest = if shared.their_ended.len() > ENDED_KEPT { shared.their_ended.pop_front() } else { None };
         drop(shared);
         self.published.lock().job_ended(nspace);
-        self.tell(outcomes);
+        self.decide(|rounds| rounds.job_ends(nspace));
         if let Some((server, oldest)) = self.server().zip(oldest) {
             server.deregister_nspace(&oldest, None);
         }
@@ -230,39 +229,24 @@ impl Partner {
         added.err().unwrap_or(Status::SUCCESS)
     }
 
-    /// Passes on the results of operations.
-    pub(super) fn tell(&self, outcomes: Vec<Outcome>) {
-        for Outcome { side, id, status, data } in outcomes {
-            match side {
-                Side::Own => self.answer(id, status, data),
-                Side::Partner => self.result(id, status, data),
-            }
-        }
+    /// Has this launcher decide about operations, and passes on the results; returns whether it is the one that decides.
+    pub(super) fn decide(&self, decide: impl FnOnce(&mut Rounds) -> Vec<Outcome>) -> bool {
+        let mut shared = self.shared.lock();
+        let Some(outcomes) = shared.rounds.as_mut().map(decide) else { return false };
+        let settled = shared.settle_all(outcomes);
+        drop(shared);
+        self.wake();
+        settled.into_iter().for_each(|settled| self.complete(settled));
+        true
     }
 
     /// Answers an upcall that waited for the partner. One that has been answered already is unknown.
     fn answer(&self, id: u64, status: Status, data: Vec<u8>) {
-        let mut shared = self.shared.lock();
-        let Some(pending) = shared.pending.remove(&id) else { return };
-        if let Pending::Collective { round, lets_end, .. } = &pending
-            && status.is_success()
-        {
-            let key = key_of(round);
-            match round.operation {
-                Operation::Fence => {}
-                Operation::Connect => {
-                    let (may_end, count) = shared.connected.entry(key).or_insert((true, 0));
-                    (*may_end, *count) = (*may_end && *lets_end, *count + 1);
-                }
-                Operation::Disconnect => {
-                    if let Some((_, count)) = shared.connected.get_mut(&key) {
-                        *count -= 1;
-                    }
-                    shared.connected.retain(|_, (_, count)| *count > 0);
-                }
-            }
-        }
-        drop(shared);
+        let settled = self.shared.lock().settle(id, status, data);
+        settled.into_iter().for_each(|settled| self.complete(settled));
+    }
+
+    pub(super) fn complete(&self, Settled { pending, status, data }: Settled) {
         match pending {
             Pending::Collective { done, .. } => done.complete(status, data),
             Pending::Modex(done) => done.complete((status, data.into())),
