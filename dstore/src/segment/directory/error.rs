@@ -54,6 +54,13 @@ pub enum AttachError {
         /// Why.
         error: SegmentError,
     },
+    /// This process has mapped as many segments of the directory as it may.
+    TooMany {
+        /// The directory.
+        path: PathBuf,
+        /// How many.
+        mapped: usize,
+    },
     /// The namespace was deregistered.
     Retired,
 }
@@ -94,6 +101,11 @@ impl fmt::Display for AttachError {
             AttachError::File { path, what } => write!(f, "{}: {what}", path.display()),
             AttachError::Page { path, what } => write!(f, "{}: unusable directory page: {what}", path.display()),
             AttachError::Segment { path, error } => write!(f, "{}: {error}", path.display()),
+            AttachError::TooMany { path, mapped } => write!(
+                f,
+                "{}: {mapped} segments were mapped one after the other, and no more are: published values come over the socket",
+                path.display()
+            ),
             AttachError::Retired => f.write_str("the namespace was deregistered"),
         }
     }

@@ -130,8 +130,9 @@ pub struct Publisher {
     path: PathBuf,
     outer_id: FileId,
     inner_id: FileId,
-    /// The pages. The first one has the count and the retired word of the directory.
-    pages: Vec<PageWriter>,
+    /// The first page and the newest one, which are the same in a small directory. The first one has the count and the retired word of the
+    /// directory.
+    pages: Pages,
     count: u64,
     next_file: u64,
     live: Vec<Published>,
@@ -139,6 +140,31 @@ pub struct Publisher {
     others: Vec<(String, FileId)>,
     pid: u32,
     is_retired: bool,
+}
+
+/// The pages that are still written. Full ones are closed: a long job has thousands.
+#[derive(Default)]
+struct Pages {
+    first: Option<PageWriter>,
+    /// The last one, if it is not the first.
+    newest: Option<PageWriter>,
+    count: u64,
+}
+
+impl Pages {
+    fn add(&mut self, page: PageWriter) {
+        *(if self.count == 0 { &mut self.first } else { &mut self.newest }) = Some(page);
+        self.count += 1;
+    }
+
+    /// Writes an entry of the newest page, and publishes it.
+    fn write_entry(&mut self, index: u64, entry: &Entry) -> std::io::Result<()> {
+        let missing = || std::io::Error::from(ErrorKind::NotFound);
+        let newest = if index < PAGE_CAPACITY { &mut self.first } else { &mut self.newest };
+        newest.as_mut().ok_or_else(missing)?.write_entry(index % PAGE_CAPACITY, entry)?;
+        let Some(count) = NonZeroU64::new(index + 1) else { return Ok(()) };
+        self.first.as_ref().ok_or_else(missing)?.publish(count)
+    }
 }
 
 struct Published {
@@ -193,7 +219,7 @@ impl Publisher {
             path,
             outer_id,
             inner_id,
-            pages: Vec::new(),
+            pages: Pages::default(),
             count: 0,
             next_file: 0,
             live: Vec::new(),
@@ -328,7 +354,7 @@ impl Publisher {
         if number >= PAGES_MAX {
             return Err(PublishError::TooManyEntries);
         }
-        if number as usize == self.pages.len() {
+        if number == self.pages.count {
             self.add_page()?;
         }
         let name = segment_name(self.next_file);
@@ -341,9 +367,7 @@ impl Publisher {
         };
         let entry = Entry { kind, file: self.next_file, len, content_hash: header.content_hash, order, replaces };
         self.next_file += 1;
-        let written = self.pages[number as usize].write_entry(index % PAGE_CAPACITY, &entry);
-        let written =
-            written.and_then(|()| NonZeroU64::new(index + 1).map_or(Ok(()), |count| self.pages[0].publish(count)));
+        let written = self.pages.write_entry(index, &entry);
         if let Err(error) = written {
             remove(&self.inner, &name, id, UnlinkatFlags::NoRemoveDir);
             return Err(PublishError::Io { action: "write", path: self.path.join(page_name(number)), error });
@@ -363,12 +387,12 @@ impl Publisher {
 
     /// Makes the next page's file.
     fn add_page(&mut self) -> Result<(), PublishError> {
-        let number = self.pages.len() as u64;
+        let number = self.pages.count;
         let name = page_name(number);
         let (file, id) = self.write_file(&name, &PageWriter::image(&self.nspace, number))?;
         match PageWriter::new(file) {
             Ok(page) => {
-                self.pages.push(page);
+                self.pages.add(page);
                 self.others.push((name, id));
                 Ok(())
             }
@@ -428,7 +452,7 @@ impl Drop for Publisher {
         }
         file_ban::check();
         self.is_retired = true;
-        if let Some(page) = self.pages.first() {
+        if let Some(page) = &self.pages.first {
             // A failure is ignored: readers notice that the files are gone.
             let _ = page.retire();
         }

@@ -12,7 +12,7 @@ use crate::model::{KeyRef, Nspace, Rank};
 use crate::segment::directory::error::AttachError;
 use crate::segment::directory::files::{Directory, open_file};
 use crate::segment::directory::page::{Entry, PAGE_CAPACITY, PageMap, count_of, page_name, segment_name};
-use crate::segment::directory::sync::{AtomicPtr, Complete, Mutex, Ordering};
+use crate::segment::directory::sync::{AtomicPtr, AtomicU64, Complete, Mutex, Ordering};
 use crate::segment::layout::error::SegmentError;
 use crate::segment::layout::header::{HEADER_LEN, SegmentKind};
 use crate::segment::layout::raw_header::RawHeader;
@@ -39,22 +39,27 @@ pub struct ViewStats {
 /// The segments of a namespace: attached once, refreshed when the directory page changes, valid until dropped.
 ///
 /// [`NamespaceView::job`] and [`NamespaceView::modex`] load two words and compare them. Only when the count of the page has
-/// changed do they attach new segments. Values borrow from the view: no segment is unmapped before the view is dropped.
+/// changed do they attach new segments. Values borrow from the view: no segment is unmapped before the view is dropped. So a view maps a
+/// bounded number of them ([`MAPPED_MAX`]); after that it finds no published values, and the server is asked.
 pub struct NamespaceView {
     /// The current set; it is one of `refresher.sets`.
     current: AtomicPtr<Complete<SegmentSet>>,
     page: PageMap,
     directory: Arc<Directory>,
     nspace: Nspace,
+    mapped_max: usize,
     /// The process that attached.
     pid: u32,
     refresher: Mutex<Refresher>,
 }
 
+/// How many segments a view maps in its life. The kernel gives a process 65,530 mappings (`vm.max_map_count`), which its program needs, too.
+pub const MAPPED_MAX: usize = 16_384;
+
 /// An immutable set of segments.
 struct SegmentSet {
-    /// The page's word of its count to which this set belongs.
-    count: u64,
+    /// The newest word of the page's count for which this is the set.
+    count: AtomicU64,
     job: Option<Arc<JobReader>>,
     /// Whether all live segments are in this set, and were in each earlier set.
     is_complete: bool,
@@ -65,15 +70,18 @@ struct SegmentSet {
 /// State that only the refreshing thread accesses.
 #[derive(Default)]
 struct Refresher {
-    /// Pages after the first.
-    pages: Vec<PageMap>,
-    /// Every entry read so far.
-    entries: Vec<KnownEntry>,
-    /// Indices of the entries that no other entry replaces.
-    live: Vec<usize>,
+    /// The newest page after the first, with its number.
+    page: Option<(u64, PageMap)>,
+    /// Number of the entries that were read so far.
+    known: u64,
+    /// The entries that no other entry replaces, by their numbers.
+    live: Vec<KnownEntry>,
+    /// Replaced ones whose segments are mapped: a look-up on another thread may still read them, and callers have borrowed from them.
+    replaced: Vec<KnownEntry>,
     /// Every set that was ever current: a look-up on another thread may still read it. A set has a few words per live segment;
     /// sets share the segments.
     sets: Vec<Arc<Complete<SegmentSet>>>,
+    refreshes: u64,
     missing: u64,
     /// Whether any set was incomplete. A look-up in that set may have missed a value of a later set, and its thread checks only
     /// afterwards whether the miss is reliable.
@@ -101,9 +109,34 @@ impl Attached {
             Attached::Modex(segment) => segment.is_damaged(),
         }
     }
+
+    /// The length of the segment, if it is mapped.
+    fn len(&self) -> Option<u64> {
+        match self {
+            Attached::Not => None,
+            Attached::Job(segment) => Some(segment.header().total_len),
+            Attached::Modex(segment) => Some(segment.header().total_len),
+        }
+    }
 }
 
 impl SegmentSet {
+    fn new(count: u64, job: Option<Arc<JobReader>>, is_complete: bool, modex: Box<[Arc<ModexReader>]>) -> SegmentSet {
+        SegmentSet { count: AtomicU64::new(count), job, is_complete, modex }
+    }
+
+    /// Whether look-ups in both have the same results.
+    fn is_same(&self, other: &SegmentSet) -> bool {
+        let have_same_job = match (&self.job, &other.job) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        have_same_job
+            && self.is_complete == other.is_complete
+            && self.modex.len() == other.modex.len()
+            && self.modex.iter().zip(&other.modex).all(|(one, other)| Arc::ptr_eq(one, other))
+    }
+
     /// Whether a look-up has found corruption in one of the segments.
     fn is_damaged(&self) -> bool {
         self.job.as_ref().is_some_and(|job| job.is_damaged()) || self.modex.iter().any(|segment| segment.is_damaged())
@@ -123,7 +156,11 @@ impl NamespaceView {
     /// # Errors
     /// The page cannot be used.
     pub fn attach(directory: impl Into<Arc<Directory>>) -> Result<NamespaceView, AttachError> {
-        let directory = directory.into();
+        NamespaceView::attach_at_most(MAPPED_MAX, directory.into())
+    }
+
+    /// The same, with another number of segments that are mapped at most.
+    pub(crate) fn attach_at_most(mapped_max: usize, directory: Arc<Directory>) -> Result<NamespaceView, AttachError> {
         let page = open_page(&directory, 0)?;
         if page.is_retired() {
             return Err(AttachError::Retired);
@@ -131,8 +168,7 @@ impl NamespaceView {
         let nspace = page
             .nspace()
             .ok_or_else(|| AttachError::Page { path: directory.path().join(page_name(0)), what: "namespace" })?;
-        let empty = SegmentSet { count: 0, job: None, is_complete: false, modex: Box::default() };
-        let empty = Arc::new(Complete::new(empty));
+        let empty = Arc::new(Complete::new(SegmentSet::new(0, None, false, Box::default())));
         let current = AtomicPtr::new(Arc::as_ptr(&empty).cast_mut());
         let refresher = Refresher { sets: vec![empty], ..Refresher::default() };
         let view = NamespaceView {
@@ -140,6 +176,7 @@ impl NamespaceView {
             page,
             directory,
             nspace,
+            mapped_max,
             pid: std::process::id(),
             refresher: Mutex::new(refresher),
         };
@@ -258,7 +295,7 @@ impl NamespaceView {
     /// Why a segment was not attached at the last refresh, or is not reliable any more.
     pub fn last_error(&self) -> Option<AttachError> {
         let refresher = self.refresher.lock();
-        let damaged = refresher.entries.iter().find(|known| known.segment.is_damaged());
+        let damaged = refresher.live.iter().chain(&refresher.replaced).find(|known| known.segment.is_damaged());
         let path = damaged
             .and_then(|known| known.entry.as_ref())
             .map(|entry| self.directory.path().join(segment_name(entry.file)));
@@ -269,33 +306,33 @@ impl NamespaceView {
     /// Statistics of the mapped segments.
     pub fn stats(&self) -> ViewStats {
         let refresher = self.refresher.lock();
-        let mut stats = ViewStats {
-            entries: refresher.entries.len() as u64,
+        let lens =
+            |entries: &[KnownEntry]| -> Vec<u64> { entries.iter().filter_map(|known| known.segment.len()).collect() };
+        let (live, replaced) = (lens(&refresher.live), lens(&refresher.replaced));
+        let bytes_live = live.iter().sum();
+        ViewStats {
+            entries: refresher.known,
+            segments_live: live.len() as u64,
+            bytes_live,
+            segments_mapped: (live.len() + replaced.len()) as u64,
+            bytes_mapped: bytes_live + replaced.iter().sum::<u64>(),
             segments_missing: refresher.missing,
-            refreshes: refresher.sets.len() as u64 - 1,
-            ..ViewStats::default()
-        };
-        for (index, known) in refresher.entries.iter().enumerate() {
-            let len = match &known.segment {
-                Attached::Not => continue,
-                Attached::Job(segment) => segment.header().total_len,
-                Attached::Modex(segment) => segment.header().total_len,
-            };
-            stats.segments_mapped += 1;
-            stats.bytes_mapped += len;
-            if refresher.live.binary_search(&index).is_ok() {
-                stats.segments_live += 1;
-                stats.bytes_live += len;
-            }
+            refreshes: refresher.refreshes,
         }
-        stats
+    }
+
+    /// How many sets it has had.
+    #[cfg(test)]
+    pub(crate) fn sets(&self) -> usize {
+        self.refresher.lock().sets.len()
     }
 
     /// The set for the page's current count, after a refresh if needed.
     #[inline(always)]
     fn set(&self) -> &SegmentSet {
         let set = self.loaded();
-        if set.count == self.page.count() {
+        // SET: a count is stored in a set that is already current.
+        if set.count.load(Ordering::Relaxed) == self.page.count() {
             return set;
         }
         self.refresh();
@@ -323,7 +360,7 @@ impl NamespaceView {
         let Some(mut refresher) = refresher else { return };
         for attempt in 1..=Self::ATTEMPTS_MAX {
             let count = self.page.whole_count();
-            if count == self.loaded().count && attempt == 1 {
+            if count == self.loaded().count.load(Ordering::Relaxed) && attempt == 1 {
                 return;
             }
             refresher.missing = 0;
@@ -337,6 +374,12 @@ impl NamespaceView {
             let mut set = refresher.set(count, is_complete);
             refresher.was_incomplete |= !set.is_complete;
             set.is_complete &= !refresher.was_incomplete;
+            refresher.refreshes += 1;
+            if self.loaded().is_same(&set) {
+                // Nothing new can be attached: then sets would only take memory.
+                self.loaded().count.store(count, Ordering::Relaxed);
+                return;
+            }
             let set = Arc::new(Complete::new(set));
             // SET: pairs with the acquire load in `loaded`.
             self.current.store(Arc::as_ptr(&set).cast_mut(), Ordering::Release);
@@ -353,42 +396,49 @@ impl NamespaceView {
             refresher.last_error = damaged("impossible count");
             return false;
         };
-        while (refresher.entries.len() as u64) < count {
-            let index = refresher.entries.len() as u64;
-            let entry = match index / PAGE_CAPACITY {
-                0 => self.page.entry(index),
-                number => {
-                    if refresher.pages.len() < number as usize {
-                        match open_page(&self.directory, number) {
-                            Ok(page) => refresher.pages.push(page),
-                            Err(error) => {
-                                refresher.last_error = Some(error);
-                                return false;
-                            }
-                        }
+        while refresher.known < count {
+            let index = refresher.known;
+            let (number, at) = (index / PAGE_CAPACITY, index % PAGE_CAPACITY);
+            let entry = match &refresher.page {
+                _ if number == 0 => self.page.entry(at),
+                Some((newest, page)) if *newest == number => page.entry(at),
+                _ => match open_page(&self.directory, number) {
+                    Ok(page) => {
+                        refresher.page = Some((number, page));
+                        continue;
                     }
-                    refresher.pages[number as usize - 1].entry(index % PAGE_CAPACITY)
-                }
+                    Err(error) => {
+                        refresher.last_error = Some(error);
+                        return false;
+                    }
+                },
             };
             let Ok(entry) = entry else {
                 refresher.last_error = damaged("damaged entry");
                 return false;
             };
-            refresher.add(index, entry);
+            refresher.add(entry);
         }
         true
     }
 
     /// Attaches every live entry that is not attached yet.
     fn attach_live(&self, refresher: &mut Refresher) {
-        for index in refresher.live.clone() {
-            let known = &refresher.entries[index];
-            let Some(entry) = known.entry.clone() else { continue };
-            if !matches!(known.segment, Attached::Not) {
-                continue;
-            }
-            match self.attach_segment(&entry) {
-                Ok(segment) => refresher.entries[index].segment = segment,
+        let is_mapped = |known: &&KnownEntry| known.segment.len().is_some();
+        let mut mapped = refresher.replaced.len() + refresher.live.iter().filter(is_mapped).count();
+        for known in &mut refresher.live {
+            let Some(entry) = known.entry.as_ref().filter(|_| matches!(known.segment, Attached::Not)) else { continue };
+            // A job that is registered again is rare, and all its values would be missing.
+            let limit = if entry.kind == SegmentKind::Job { 2 * self.mapped_max } else { self.mapped_max };
+            let attached = match mapped < limit {
+                true => self.attach_segment(entry),
+                false => Err(AttachError::TooMany { path: self.directory.path().to_owned(), mapped }),
+            };
+            match attached {
+                Ok(segment) => {
+                    known.segment = segment;
+                    mapped += 1;
+                }
                 Err(error) => {
                     refresher.missing += 1;
                     refresher.last_error = Some(error);
@@ -434,26 +484,24 @@ impl NamespaceView {
 }
 
 impl Refresher {
-    /// Adds entry `index`, and drops the entries that it replaces from `live`.
-    fn add(&mut self, index: u64, entry: Option<Entry>) {
-        debug_assert_eq!(index, self.entries.len() as u64, "entries are read in order");
+    /// Adds the next entry, and drops the entries that it replaces from `live`.
+    fn add(&mut self, entry: Option<Entry>) {
         if let Some(new) = entry.as_ref().filter(|new| new.replaces.is_some()) {
-            let entries = &self.entries;
-            self.live.retain(|other| match &entries[*other].entry {
-                Some(known) => !new.does_replace(known.kind, known.order),
-                None => false,
-            });
+            let is_replaced = |known: &mut KnownEntry| {
+                known.entry.as_ref().is_none_or(|entry| new.does_replace(entry.kind, entry.order))
+            };
+            let replaced = self.live.extract_if(.., is_replaced);
+            self.replaced.extend(replaced.filter(|known| known.segment.len().is_some()));
         }
-        self.live.push(self.entries.len());
-        self.entries.push(KnownEntry { entry, segment: Attached::Not });
+        self.live.push(KnownEntry { entry, segment: Attached::Not });
+        self.known += 1;
     }
 
     /// The set of the live segments.
     fn set(&self, count: u64, is_complete: bool) -> SegmentSet {
         let mut job = None;
         let mut modex: Vec<(u64, Option<Arc<ModexReader>>)> = Vec::new();
-        for index in &self.live {
-            let known = &self.entries[*index];
+        for known in &self.live {
             let Some(entry) = known.entry.as_ref() else { continue };
             match (entry.kind, &known.segment) {
                 // The newest one contains all values.
@@ -467,11 +515,11 @@ impl Refresher {
         }
         if !is_complete {
             // An unreadable entry may belong to any segment, newer than all known ones.
-            return SegmentSet { count, job: None, is_complete: false, modex: Box::default() };
+            return SegmentSet::new(count, None, false, Box::default());
         }
         modex.sort_by_key(|(order, _)| std::cmp::Reverse(*order));
         let is_complete = self.missing == 0;
-        SegmentSet { count, job, is_complete, modex: modex.into_iter().map_while(|(_, segment)| segment).collect() }
+        SegmentSet::new(count, job, is_complete, modex.into_iter().map_while(|(_, segment)| segment).collect())
     }
 }
 

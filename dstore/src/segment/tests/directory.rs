@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::random::Random;
 use super::round_trip::{assert_same, build_modex};
@@ -109,6 +110,42 @@ fn values_stay_valid_when_their_segment_is_replaced() {
     assert_same(Some((&Value::Uint32(7)).into()), old, "old value");
     assert_eq!(publisher.live().count(), 1);
     assert_eq!(files_of(publisher.directory()), ["page-0", "segment-1"]);
+}
+
+#[test]
+fn a_view_maps_a_bounded_number_of_segments() {
+    let tmp = tmpdir();
+    let mut publisher = create(tmp.path());
+    publisher.publish(SegmentKind::Job, &job_of_size(7)).expect("room");
+    publisher.publish(SegmentKind::Modex, &numbers(&[0], "a", 0)).expect("room");
+    let id = publisher.directory_id();
+    let opened = Arc::new(Directory::open(publisher.directory(), id).expect("it is there"));
+    let view = NamespaceView::attach_at_most(4, opened).expect("a view");
+    let key = KeyRef::from("a");
+    let first = view.modex(Rank(0), &key);
+    let mut replace = |value| {
+        let last = publisher.count() - 1;
+        publisher.publish_replacing(SegmentKind::Modex, &numbers(&[0], "a", value), last..=last).expect("room");
+    };
+    for value in 1..3 {
+        replace(value);
+        assert_modex(&view, 0, "a", Some(value));
+    }
+    assert!(view.is_complete() && view.last_error().is_none());
+    for value in 3..5000 {
+        replace(value);
+        assert_modex(&view, 0, "a", None);
+    }
+    assert!(!view.is_complete() && matches!(view.last_error(), Some(AttachError::TooMany { mapped: 4, .. })));
+    assert_same(Some((&Value::Uint32(0)).into()), first, "a borrowed value");
+    publisher.publish(SegmentKind::Job, &job_of_size(8)).expect("room");
+    assert_eq!(view.job().expect("the job").proc_count(), 8, "the job's values stay here");
+    let stats = view.stats();
+    assert_eq!((stats.entries, stats.segments_mapped, stats.segments_missing), (5002, 5, 1));
+    // Each publication was looked at, and took no memory.
+    assert!(stats.refreshes > 4990 && view.sets() < 10, "{stats:?}, {} sets", view.sets());
+    let late = attach(&publisher);
+    assert_modex(&late, 0, "a", Some(4999));
 }
 
 #[test]

@@ -10,8 +10,8 @@ use crate::segment::directory::limit::check_length;
 use crate::segment::layout::page::{PAGE_HEADER_LEN, PAGE_LEN, PageEntry, PageHeader};
 
 pub(crate) use parking_lot::Mutex;
-pub(crate) use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::AtomicU32;
+pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 #[cfg(feature = "builder")]
 use std::{os::unix::fs::FileExt, sync::atomic::fence};
 

@@ -12,6 +12,6 @@ mod modelled;
 #[cfg(all(not(loom), feature = "builder"))]
 pub(crate) use mapped::PageFile;
 #[cfg(not(loom))]
-pub(crate) use mapped::{AtomicPtr, Complete, Mutex, Ordering, PAGE_CAPACITY, PageMemory};
+pub(crate) use mapped::{AtomicPtr, AtomicU64, Complete, Mutex, Ordering, PAGE_CAPACITY, PageMemory};
 #[cfg(loom)]
-pub(crate) use modelled::{AtomicPtr, Complete, Mutex, Ordering, PAGE_CAPACITY, PageFile, PageMemory};
+pub(crate) use modelled::{AtomicPtr, AtomicU64, Complete, Mutex, Ordering, PAGE_CAPACITY, PageFile, PageMemory};

@@ -14,8 +14,8 @@ use loom::lazy_static;
 use crate::segment::layout::bytes::{u32_at, u64_at};
 use crate::segment::layout::page::{PAGE_HEADER_LEN, PAGE_LEN, PageEntry, PageHeader};
 
-pub(crate) use loom::sync::atomic::{AtomicPtr, Ordering};
-use loom::sync::atomic::{AtomicU32, AtomicU64};
+use loom::sync::atomic::AtomicU32;
+pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// Entries of one page: few, so that a model needs a second page.
 pub(crate) const PAGE_CAPACITY: u64 = 2;
