@@ -168,9 +168,13 @@ fn of_job(args: &Args) -> Vec<Info> {
 
 /// Hears of the ends of jobs, and of the end of the launcher.
 fn hear(client: &Client, teller: Teller) -> Result<(), String> {
+    let me = client.me().clone();
     let on_event = move |_: HandlerId, event: Event, done: EventDone| {
         if event.status == Status::ERR_LOST_CONNECTION {
-            teller.tell(News::Lost);
+            // Programs may send events of this code, too.
+            if event.source == me {
+                teller.tell(News::Lost);
+            }
         } else if let Some(Value::Proc(job)) = Info::find(&event.infos, keys::EVENT_AFFECTED_PROC) {
             let exit = match Info::find(&event.infos, keys::EXIT_CODE) {
                 Some(Value::Int(exit) | Value::Int32(exit)) => Some(*exit),
@@ -274,7 +278,8 @@ impl Front {
             let now = Instant::now();
             if self.late_at.is_some_and(|at| at <= now) {
                 complain("the job does not end, or its output is not read");
-                return self.signal.map_or(1, |signal| 128 + signal as i32);
+                // Not by finalize, which would wait for the thread that writes. The launcher ends the job of a tool that is lost.
+                std::process::exit(self.signal.map_or(1, |signal| 128 + signal as i32));
             }
             let input = self.wants_input.then(|| now + FOREGROUND_CHECK);
             let wait = match [input, self.late_at].into_iter().flatten().min() {

@@ -210,6 +210,11 @@ impl Events {
         self.partner.iter().for_each(|partner| partner.job_ends(job));
     }
 
+    /// Neither server nor launcher knows a job any more.
+    pub fn job_is_forgotten(&self, job: &Nspace) {
+        self.partner.iter().for_each(|partner| partner.job_is_forgotten(job));
+    }
+
     /// Waits at most so long until syslog and files have what processes have logged.
     pub fn finish_logging(&self, wait: Duration) {
         self.writer.close(wait);
@@ -470,11 +475,15 @@ impl Host for RunHost {
             // With the lock: a partner that comes now is told once.
             Some(partner) => {
                 let keys: Vec<Key> = published::values(infos).map(|(key, _)| key.clone()).collect();
-                partner.publish(proc, infos, keys, done)
+                let status = partner.publish(proc, infos, keys.clone(), done);
+                if !matches!(status, Status::SUCCESS | Status::OPERATION_SUCCEEDED) {
+                    // All of a publication or nothing.
+                    published.remove(proc, &keys);
+                }
+                status
             }
         };
-        drop(published);
-        published::answer_ready(&self.published);
+        published::answer_ready(published);
         status
     }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use parking_lot::Mutex;
+use parking_lot::MutexGuard;
 use pmix_client::events::range;
 use pmix_dstore::codec::{pack_stored, unpack_stored};
 use pmix_dstore::model::{Info, Key, Nspace, Pdata, Proc, Result, Status, Value, keys};
@@ -38,9 +38,10 @@ pub(super) fn values(infos: &[Info]) -> impl Iterator<Item = (&Key, &Value)> + C
     values.map(|info| (&info.key, &info.value))
 }
 
-/// Answers the lookups that can be answered now.
-pub(super) fn answer_ready(published: &Mutex<Published>) {
-    let ready = published.lock().ready();
+/// Answers the lookups that can be answered now. With the lock of what was published: no time limit comes between.
+pub(super) fn answer_ready(mut published: MutexGuard<'_, Published>) {
+    let ready = published.ready();
+    drop(published);
     for (done, data) in ready {
         done.complete((Status::SUCCESS, data));
     }

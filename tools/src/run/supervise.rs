@@ -304,7 +304,7 @@ impl Supervisor<'_> {
         // What has been logged last may still be on its way.
         self.events.finish_logging(self.args.grace);
         self.take_events();
-        self.print_held(true);
+        self.print_held(Some(LAUNCHED));
         self.write_rest();
     }
 
@@ -395,7 +395,7 @@ impl Supervisor<'_> {
                 Source::Sink(stream) => self.sink(stream).flush(),
             }
         }
-        self.print_held(false);
+        self.print_held(None);
         self.report_lost_output();
         let now = Instant::now();
         self.kill_terminated_jobs(now);

@@ -60,7 +60,8 @@ enum Pending {
         round: Round,
         /// Members may end without a disconnect.
         lets_end: bool,
-        is_excused: bool,
+        /// Its status if the partner ends before.
+        alone: Status,
         until: Option<Instant>,
     },
     Publish {
@@ -104,6 +105,8 @@ struct Shared {
     rounds: Option<Rounds>,
     /// The own jobs that have not ended, as the partner is told of them.
     jobs: BTreeMap<Nspace, Message>,
+    /// The own jobs that the server knows, with their clusters.
+    known: BTreeSet<Nspace>,
     /// The partner's jobs that have not ended.
     their_jobs: BTreeSet<Nspace>,
     /// Those that have ended and that the server still knows, the oldest first.
@@ -151,6 +154,7 @@ impl Partner {
             pending: HashMap::new(),
             rounds: decides.then(|| Rounds::new(names.clone())),
             jobs: BTreeMap::new(),
+            known: BTreeSet::new(),
             their_jobs: BTreeSet::new(),
             their_ended: VecDeque::new(),
             fetched: 0,
@@ -215,7 +219,7 @@ impl Unstarted {
         let _ = partner.server.set(Arc::downgrade(server));
         let there = Arc::clone(&partner);
         let body = move || there.work(opened);
-        let thread = std::thread::Builder::new().name("partner".into()).spawn(body);
+        let thread = pmix_dstore::fallible_alloc::spawn("pmixrun-partner", body);
         let thread = thread.map_err(|error| format!("no thread for the partner: {error}"))?;
         *partner.thread.lock() = Some(thread);
         Ok(Started(partner))
@@ -273,6 +277,15 @@ impl Shared {
             }
         }
         settled
+    }
+
+    /// Forgets connections that end with a job: those without processes of one of the clusters.
+    fn forget_connections(&mut self) {
+        let Shared { connected, jobs, their_jobs, .. } = self;
+        connected.retain(|(procs, _), _| {
+            procs.iter().any(|proc| jobs.contains_key(&proc.nspace))
+                && procs.iter().any(|proc| their_jobs.contains(&proc.nspace))
+        });
     }
 
     /// Takes the upcall that has this result, and notes who is connected from now on; `None` for one that has been answered.

@@ -8,7 +8,7 @@ use pmix_dstore::model::{Bytes, Info, Key, Nspace, Proc, Status, Value, keys};
 use pmix_server::Completion;
 
 use super::message::Message;
-use super::rounds::{Entry, Operation, Round, Side};
+use super::rounds::{Entry, Operation, Round, Side, lost};
 use super::{DATA_MAX, Done, Partner, Pending, State, for_partner};
 
 impl Partner {
@@ -40,7 +40,8 @@ impl Partner {
             }
             State::Here => {}
         }
-        let pending = Pending::Collective { done, round: round.clone(), lets_end, is_excused, until };
+        let alone = if is_excused { status } else { lost(operation) };
+        let pending = Pending::Collective { done, round: round.clone(), lets_end, alone, until };
         let mut settled = Vec::new();
         let mut entered = Status::SUCCESS;
         if shared.rounds.is_some() {
@@ -108,9 +109,15 @@ impl Partner {
         let mut shared = self.shared.lock();
         shared.rounds.iter_mut().for_each(|rounds| rounds.job_begins(on_link.clone(), size));
         shared.send(&message);
+        shared.known.insert(on_link.clone());
         shared.jobs.insert(on_link, message);
         drop(shared);
         self.wake();
+    }
+
+    /// The server does not know a job of this cluster any more.
+    pub fn job_is_forgotten(&self, nspace: &Nspace) {
+        self.shared.lock().known.remove(&self.names.on_link(nspace));
     }
 
     /// All processes of a job of this cluster have ended.
@@ -118,6 +125,7 @@ impl Partner {
         let nspace = self.names.on_link(nspace);
         self.shared.lock().jobs.remove(&nspace);
         self.decide(|rounds| rounds.job_ends(&nspace));
+        self.shared.lock().forget_connections();
         self.send(&Message::JobEnded { nspace });
     }
 
@@ -147,9 +155,11 @@ impl Partner {
         let Some(server) = self.server() else { return refuse(Status::ERR_UNREACH) };
         {
             let mut shared = self.shared.lock();
-            if shared.fetched >= FETCHED_MAX {
+            // For a job that the server does not know any more it would wait.
+            let is_known = shared.known.contains(&proc.nspace);
+            if !is_known || shared.fetched >= FETCHED_MAX {
                 drop(shared);
-                return refuse(Status::ERR_OUT_OF_RESOURCE);
+                return refuse(if is_known { Status::ERR_OUT_OF_RESOURCE } else { Status::ERR_NOT_FOUND });
             }
             shared.fetched += 1;
         }

@@ -19,6 +19,8 @@ use super::{Partner, Pending, Settled, State, for_partner};
 
 /// How long the end of the launcher waits for a partner that does not read.
 const CLOSING_TIME: Duration = Duration::from_secs(1);
+/// How long after an attempt to let the partner in the next one comes.
+const DOOR_PAUSE: u8 = 100;
 /// The most jobs of the partner that have not ended.
 const JOBS_MAX: usize = 4096;
 /// How many of those that have are still known: processes may yet disconnect from them.
@@ -47,7 +49,13 @@ impl Partner {
                 [PollFd::new(self.wake.as_fd(), PollFlags::POLLIN), PollFd::new(door.fd(), PollFlags::POLLIN)];
             let polled = poll(&mut fds, PollTimeout::NONE);
             let _ = self.wake.read();
-            if self.shared.lock().is_closing || polled.is_err_and(|error| error != Errno::EINTR) {
+            if self.shared.lock().is_closing {
+                return None;
+            }
+            if let Err(error) = polled
+                && error != Errno::EINTR
+            {
+                complain(&format!("--partner: poll: {error}; no partner is awaited any more"));
                 return None;
             }
             match door.admit(self.names.cluster()) {
@@ -59,6 +67,8 @@ impl Partner {
                 }
                 Err(_) => {}
             }
+            // Whoever waits at the door may still be there, where a descriptor for it is missing: the next attempt would come at once.
+            let _ = poll(&mut [PollFd::new(self.wake.as_fd(), PollFlags::POLLIN)], DOOR_PAUSE);
         }
     }
 
@@ -71,12 +81,12 @@ impl Partner {
         let theirs = Names::of(cluster);
         let mut close_at = None;
         loop {
-            let frames = std::mem::take(&mut self.shared.lock().frames);
-            link.write(frames, Instant::now())?;
-            let (is_closing, is_broken) = {
-                let shared = self.shared.lock();
-                (shared.is_closing, shared.is_broken)
+            // Under one lock: what is sent before the end is written before it.
+            let (frames, is_closing, is_broken) = {
+                let mut shared = self.shared.lock();
+                (std::mem::take(&mut shared.frames), shared.is_closing, shared.is_broken)
             };
+            link.write(frames, Instant::now())?;
             if is_broken {
                 return Err("there was no memory for what it must know".into());
             }
@@ -210,6 +220,7 @@ impl Partner {
         if !shared.their_jobs.remove(nspace) {
             return;
         }
+        shared.forget_connections();
         shared.their_ended.push_back(nspace.clone());
         let oldest = if shared.their_ended.len() > ENDED_KEPT { shared.their_ended.pop_front() } else { None };
         drop(shared);
@@ -223,9 +234,9 @@ impl Partner {
     /// Values of a process of the other cluster; returns the status for it.
     fn their_values(&self, proc: &Proc, mut infos: Vec<Info>) -> Status {
         self.names.infos_here(&mut infos);
-        let added =
-            Terms::read(&infos).and_then(|terms| self.published.lock().add(proc, published::values(&infos), &terms));
-        published::answer_ready(&self.published);
+        let mut values = self.published.lock();
+        let added = Terms::read(&infos).and_then(|terms| values.add(proc, published::values(&infos), &terms));
+        published::answer_ready(values);
         added.err().unwrap_or(Status::SUCCESS)
     }
 
@@ -298,10 +309,7 @@ impl Partner {
         let theirs = Names::of(cluster);
         for (_, pending) in pending {
             match pending {
-                Pending::Collective { done, round, is_excused, .. } => {
-                    let status = if is_excused { Status::SUCCESS } else { super::rounds::lost(round.operation) };
-                    done.complete(status, Vec::new());
-                }
+                Pending::Collective { done, alone, .. } => done.complete(alone, Vec::new()),
                 Pending::Modex(done) => done.complete((Status::ERR_LOST_CONNECTION, Vec::new().into())),
                 // It is published here.
                 Pending::Publish { done, .. } => done.complete(Status::SUCCESS),

@@ -148,7 +148,7 @@ impl Supervisor<'_> {
                 self.close_outputs(number);
             }
         }
-        self.print_held(id == LAUNCHED);
+        self.print_held(Some(id));
         let Some(mut tree) = self.trees.remove(&id) else { return };
         // The processes that they were for are gone.
         let controls = tree.controls.drain(..).filter_map(|control| control.done);
@@ -204,6 +204,7 @@ impl Supervisor<'_> {
             }
         }
         self.server.deregister_nspace(&job.ranks.nspace, None);
+        self.events.job_is_forgotten(&job.ranks.nspace);
         self.of_host.lock().retain(|known| known.nspace != job.ranks.nspace);
     }
 
@@ -219,8 +220,11 @@ impl Supervisor<'_> {
     }
 
     fn ranks_are_gone(&mut self, id: u32) {
-        for job in self.jobs.values_mut().filter(|job| job.tree == id) {
-            job.ranks.iter_mut().for_each(|rank| rank.running = false);
+        let running: Vec<u32> = self.jobs_of(id).flat_map(|(_, job)| job.running()).map(|(number, _)| number).collect();
+        for number in running {
+            self.rank_mut(number).into_iter().for_each(|rank| rank.running = false);
+            self.proc(number).into_iter().for_each(|proc| self.events.process_ended(&proc));
+            self.checkpoints_without(number);
         }
         let jobs: Vec<u32> = self.jobs_of(id).map(|(job, _)| job).collect();
         if id != LAUNCHED {

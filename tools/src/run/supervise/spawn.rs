@@ -190,13 +190,14 @@ impl Supervisor<'_> {
     fn abandon(&mut self, id: u32) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         (job.is_ended_by_command, job.is_over) = (true, true);
-        let (tree, numbers) = (job.tree, job.job.ranks.numbers());
+        let (tree, numbers, nspace) = (job.tree, job.job.ranks.numbers(), job.nspace().clone());
         let pids: Vec<Pid> = job.running().map(|(_, rank)| rank.pid).collect();
         let is_root = self.trees.get(&tree).is_some_and(|tree| tree.root == id);
         let gone: Vec<u32> = numbers.filter(|number| self.rank(*number).is_none_or(|rank| !rank.running)).collect();
         for proc in gone.into_iter().filter_map(|number| self.proc(number)) {
             self.server.deregister_client(&proc, None);
         }
+        self.events.job_ended(&nspace);
         if is_root {
             // Its tree ends with what has been started of it.
             if let Some(tree) = self.trees.get(&tree) {

@@ -1,10 +1,12 @@
 //! Output and input of ranks: from and to the launcher's own streams, or those of the tool that has started the job.
 
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use nix::errno::Errno;
 use nix::unistd::{getpgrp, read, tcgetpgrp, write};
 use pmix_client::output::{STDERR, STDIN, STDOUT};
+use pmix_dstore::fallible_alloc;
 use pmix_dstore::model::{Proc, Rank, Status};
 use pmix_server::Completion;
 
@@ -14,6 +16,8 @@ use super::{CHUNK, RunningJob, Supervisor};
 
 /// From so many bytes of input on that a rank has not read, a tool is to wait with more.
 const INPUT_LEN_MAX: usize = 1 << 18;
+/// From so many on more is refused.
+const INPUT_LEN_LIMIT: usize = 64 * INPUT_LEN_MAX;
 
 /// The standard input of a job's rank 0.
 pub(super) struct Input {
@@ -23,13 +27,13 @@ pub(super) struct Input {
     pending: Vec<u8>,
     /// Whether the input ends after that.
     is_ended: bool,
-    /// The tool that waits until the rank has read more.
-    paused: Option<Proc>,
+    /// The tools that wait until the rank has read more.
+    paused: BTreeSet<Proc>,
 }
 
 impl Input {
     pub fn new(fd: OwnedFd) -> Input {
-        Input { fd: Some(fd), pending: Vec::new(), is_ended: false, paused: None }
+        Input { fd: Some(fd), pending: Vec::new(), is_ended: false, paused: BTreeSet::new() }
     }
 
     /// The pipe, if something is to be written to it.
@@ -84,12 +88,15 @@ impl Supervisor<'_> {
         if bytes.is_empty() {
             return;
         }
-        if let Some(front) = self.trees.get_mut(&tree).and_then(|tree| tree.front.as_mut()) {
-            front.unacknowledged += bytes.len() as u64;
-        }
         let channel = if stream == Stream::Out { STDOUT } else { STDERR };
+        let len = bytes.len() as u64;
         // Without memory it is lost.
-        self.server.deliver_output(source, channel, bytes, Vec::new(), None);
+        let delivered = self.server.deliver_output(source, channel, bytes, Vec::new(), None);
+        if let Some(front) = self.trees.get_mut(&tree).and_then(|tree| tree.front.as_mut())
+            && matches!(delivered, Status::SUCCESS | Status::OPERATION_SUCCEEDED)
+        {
+            front.unacknowledged += len;
+        }
     }
 
     /// A tool has written output of its jobs.
@@ -100,12 +107,12 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Prints texts of `PMIx_Log` until too much output is queued; the remaining calls wait.
-    pub(super) fn print_held(&mut self, no_more_ranks: bool) {
+    /// Prints texts of `PMIx_Log` until too much output is queued; the remaining calls wait, but for those of a tree that has ended.
+    pub(super) fn print_held(&mut self, ended: Option<u32>) {
         for (by, texts, done) in std::mem::take(&mut self.held) {
             let tree = self.tree_of(&by).unwrap_or(LAUNCHED);
             let is_full = texts.iter().any(|(stream, _)| self.is_full(tree, *stream));
-            if is_full && !no_more_ranks {
+            if is_full && ended != Some(tree) {
                 self.held.push((by, texts, done));
                 continue;
             }
@@ -216,10 +223,10 @@ impl Supervisor<'_> {
     pub(super) fn write_input(&mut self, job: u32) {
         let Some(input) = self.jobs.get_mut(&job).and_then(|job| job.input.as_mut()) else { return };
         input.write();
-        if input.pending.len() < INPUT_LEN_MAX / 2
-            && let Some(by) = input.paused.take()
-        {
-            self.server.control_input(Some(by), STDIN, false, Vec::new(), None);
+        if input.pending.len() < INPUT_LEN_MAX / 2 {
+            for by in std::mem::take(&mut input.paused) {
+                self.server.control_input(Some(by), STDIN, false, Vec::new(), None);
+            }
         }
     }
 
@@ -238,14 +245,18 @@ impl Supervisor<'_> {
             None => input.end(),
             // The rank has closed it: what comes is for nobody.
             Some(_) if input.fd.is_none() => return done.complete(Status::ERR_NOT_SUPPORTED),
+            // A tool that does not wait.
+            Some(_) if input.pending.len() > INPUT_LEN_LIMIT => return done.complete(Status::ERR_OUT_OF_RESOURCE),
             Some(data) => {
-                input.pending.extend_from_slice(&data);
+                if let Err(status) = fallible_alloc::extend(&mut input.pending, &data) {
+                    return done.complete(status);
+                }
                 input.write();
             }
         }
         let is_full = input.pending.len() > INPUT_LEN_MAX;
         if is_full {
-            input.paused = Some(by);
+            input.paused.insert(by);
         }
         done.complete(if is_full { Status::ERR_IOF_XOFF } else { Status::SUCCESS });
     }

@@ -319,7 +319,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// The tree of a process: that of its job, or the one that it has started and waits for.
+    /// The tree of a process's job; none of a tool.
     pub(super) fn tree_of(&self, by: &Proc) -> Option<u32> {
         self.job_named(&by.nspace).map(|(_, job)| job.tree)
     }
