@@ -215,6 +215,38 @@ fn signals_to_the_front_end_end_its_job() {
     traces.assert_none_left("");
 }
 
+#[test]
+fn a_front_end_whose_launcher_does_not_answer_ends_at_a_signal() {
+    let traces = Traces::begin();
+    let serving = serving(&traces);
+    serving.signal(Signal::SIGSTOP);
+    let mut command = Command::new(pmixrun());
+    command.args(["--dvm", &serving.pid().to_string(), "-n", "1", "sleep", "600"]).env("TMPDIR", traces.directory());
+    let front = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("pmixrun");
+    // It reads its signals from a descriptor before it asks.
+    let pid = Pid::from_raw(front.id().cast_signed());
+    let mut deadline = Deadline::new(Duration::from_secs(60));
+    while !blocks(pid, Signal::SIGTERM) {
+        assert!(deadline.pause(), "it does not start");
+    }
+    kill(pid, Signal::SIGTERM).expect("it runs");
+    let ended = front.wait_with_output().expect("a child");
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(143), "{stderr}");
+    assert!(stderr.starts_with("pmixrun: SIGTERM: the persistent pmixrun has not answered yet"), "{stderr}");
+    serving.signal(Signal::SIGCONT);
+    serving.end();
+    traces.assert_none_left("");
+}
+
+/// Whether a process blocks a signal.
+fn blocks(pid: Pid, signal: Signal) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).expect("a mask");
+    mask & 1 << (signal as i32 - 1) != 0
+}
+
 /// Runs a job in each of two front ends, ends the server, and returns how they have ended.
 fn ended_by(traces: &Traces, serving: Serving, end: impl FnOnce(&Serving)) -> (Vec<Ended>, Option<i32>) {
     let fronts: Vec<_> = (0..2)

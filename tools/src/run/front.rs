@@ -75,14 +75,7 @@ pub(super) fn run(args: &Args, dvm: &Dvm) -> Result<i32, String> {
     let wake = Arc::new(EventFd::from_flags(flags).map_err(|error| format!("eventfd: {error}"))?);
     let (sender, news) = unbounded();
     let teller = Teller { sender, wake: Arc::clone(&wake) };
-    let client = connect(dvm)?;
-    hear(&client, teller.clone())?;
-    write_output(&client, args, teller);
-    let spawned = client.spawn(of_job(args), apps).wait();
-    let job = spawned.map_err(|status| match status {
-        Status::ERR_LOST_CONNECTION => "the persistent pmixrun is gone".to_owned(),
-        status => format!("the persistent pmixrun starts no job: {status}"),
-    })?;
+    let (client, job) = unless_ended(&signals, || start(args, dvm, apps, teller))?;
     let mut front = Front {
         client,
         job: Proc::new(job, Rank::WILDCARD),
@@ -101,6 +94,50 @@ pub(super) fn run(args: &Args, dvm: &Dvm) -> Result<i32, String> {
     // The job has ended; a server that is lost meanwhile changes nothing.
     let _ = front.client.finalize(&[]);
     Ok(exit)
+}
+
+/// Has a thread do what may wait for the persistent launcher; a signal to end ends the process meanwhile.
+fn unless_ended<T: Send>(signals: &SignalFd, work: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
+    let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+    let done = EventFd::from_flags(flags).map_err(|error| format!("eventfd: {error}"))?;
+    std::thread::scope(|scope| {
+        let worker = std::thread::Builder::new().name("pmixrun-start".into()).spawn_scoped(scope, || {
+            let result = work();
+            let _ = done.write(1);
+            result
+        });
+        let worker = worker.map_err(|error| format!("no thread to start the job: {error}"))?;
+        while !worker.is_finished() {
+            let mut polled = [&done.as_fd(), &signals.as_fd()].map(|fd| PollFd::new(*fd, PollFlags::POLLIN));
+            // An error shows at the next attempt.
+            let _ = poll(&mut polled, PollTimeout::NONE);
+            if done.read().is_ok() {
+                break;
+            }
+            // Signals for the ranks come too early.
+            let is_end = |signal: &Signal| !matches!(signal, Signal::SIGUSR1 | Signal::SIGUSR2);
+            if let Some(signal) = std::iter::from_fn(|| next_signal(signals)).find(is_end) {
+                complain(&format!(
+                    "{signal}: the persistent pmixrun has not answered yet; it ends what it starts for this one"
+                ));
+                // It ends the job of a tool that is lost. A finalize would wait for it.
+                std::process::exit(128 + signal as i32);
+            }
+        }
+        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// Starts the job in the persistent launcher; returns its name.
+fn start(args: &Args, dvm: &Dvm, apps: Vec<App>, teller: Teller) -> Result<(Client, Nspace), String> {
+    let client = connect(dvm)?;
+    hear(&client, teller.clone())?;
+    write_output(&client, args, teller);
+    let job = client.spawn(of_job(args), apps).wait().map_err(|status| match status {
+        Status::ERR_LOST_CONNECTION => "the persistent pmixrun is gone".to_owned(),
+        status => format!("the persistent pmixrun starts no job: {status}"),
+    })?;
+    Ok((client, job))
 }
 
 /// Connects to the persistent launcher as a tool.
