@@ -40,10 +40,10 @@
 #                             imports downward, no circles of modules, no names that were given up, no long functions, an owner of each unsafe file (tests/house)
 #   make fuzz                 each fuzz target for FUZZ_SECONDS (60); needs a nightly compiler and cargo-fuzz
 #   make soak                 lists the parts of long runs under faults; make soak PART=storms runs one for at most an hour, or goes on with it
-#                             where it was stopped; SOAK_ARGS="--fresh", "--library stock"; figures in target/soak. PART=simulation: whole
+#                             where it was stopped; SOAK_ARGS="--fresh", "--library stock"; figures in target/soak, of simulation and serve on the screen. PART=simulation: whole
 #                             jobs in one process, SOAK_STEPS (1,000,000) steps from SOAK_SEED (the date). PART=serve: SOAK_JOBS (1000) jobs in turn in a
 #                             persistent pmixrun, and 50 at once: memory, descriptors and files stay flat
-#   make soak-short           ten minutes of all parts; make soak-faults: planted faults, which they must find
+#   make soak-short           ten minutes of all parts but serve; make soak-faults: planted faults, which they must find
 #   make oom                  make soak PART=oom: each allocation of a scripted job fails
 #   make loom                 the publication protocol in every order of the memory model
 #   make keys                 each key of docs/coverage.md taken out of the library: its tests must fail
@@ -71,7 +71,9 @@ export PMIX_BUILT = $(release)
 # The source archive, which has a file COMMIT, gives the same library and programs in whatever directory it is built (make test-reproducible):
 # the directory's name is not in them. In a clone it is, for debuggers.
 ifneq ($(wildcard COMMIT),)
-export RUSTFLAGS := $(RUSTFLAGS) --remap-path-prefix=$(CURDIR)=/usr/src/pmix-dstore
+# Options apart by the character 31: the directory's name may have blanks.
+unit := $(shell printf '\037')
+export CARGO_ENCODED_RUSTFLAGS := $(if $(strip $(RUSTFLAGS)),$(subst $() ,$(unit),$(strip $(RUSTFLAGS)))$(unit))--remap-path-prefix=$(CURDIR)=/usr/src/pmix-dstore
 endif
 
 # The library as that alone: what is a Rust library as well, for the tests, is not optimised as a whole.
@@ -218,7 +220,7 @@ generate: deps-build
 fuzz:
 	.ci/fuzz $(or $(FUZZ_SECONDS),60)
 
-# Long runs, by part; each ends with a line of figures, which are kept in target/soak. A part that was stopped goes on where it was;
+# Long runs, by part; each ends with a line of figures, which are kept in target/soak (not those of simulation and serve). A part that was stopped goes on where it was;
 # SOAK_ARGS="--fresh", "--library stock", "--seconds 600" and others are in `pmix-soak run --help`.
 soak = PMIX_TEST_RELEASE=$(abspath $(release)) $(target)/debug/pmix-soak --out $(target)/soak
 # Parts that are programs of their own.
@@ -273,7 +275,7 @@ test-dist:
 sbom:
 	packaging/sbom $(target)/dist
 release:
-	packaging/release $(target)/dist $(KEY)
+	packaging/release $(target)/dist $(if $(KEY),'$(KEY)')
 test-release:
 	tests/packages/release.sh $(target)/dist
 

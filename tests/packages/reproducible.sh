@@ -30,7 +30,7 @@ build() {
     # make install removes nothing and asks for no network. A name of its own for the host takes a name space, which root may make.
     local host=(env)
     if unshare -u true 2>/dev/null; then
-        host=(unshare -u sh -c 'hostname "$1" && shift && exec "$@"' sh "$(basename "$directory")")
+        host=(unshare -u sh -c 'hostname "$1" && shift && exec "$@"' sh "$(basename "$directory" | tr ' ' -)")
     fi
     (cd "$tree" && "${host[@]}" env -i PATH="$toolchain:$PATH" HOME="$directory/home" CARGO_HOME="$directory/home/cargo" CARGO_NET_OFFLINE=true \
         "$@" make --no-print-directory build install PREFIX=/usr DESTDIR="$directory/installed") >"$directory/log" 2>&1 || {

@@ -331,11 +331,14 @@ int main(int argc, char **argv)
         must("PMIx_Fence", PMIx_Fence(NULL, 0, NULL, 0));
     } else if (strcmp(what, "stay") == 0) {
         connect_both("myconnect", nspace);
+        /* The others have their result, too. */
+        must("PMIx_Lookup", look_up("go", true, text));
         say("rank %u: connected", me.rank);
         pause();
     } else if (strcmp(what, "left") == 0) {
         /* The other launcher is killed. */
         connect_both("myconnect", nspace);
+        go();
         must_be("PMIx_Fence", fence(nspace, true), PMIX_ERR_PARTIAL_SUCCESS);
         await(1, 1);
         must_be("PMIx_Lookup", look_up("nobody's", true, text), PMIX_ERR_LOST_CONNECTION);

@@ -732,12 +732,12 @@ static int run_servers(int seconds, uint64_t seed)
     if (steady == 0) {
         exit(serve_beside());
     }
-    double start = now(), end = start + seconds;
+    double start = now();
     pid_t server = start_mortal_server(true);
     if (waitpid(server, &state, 0) != server || state != 0) {
         complain("a server that nobody kills ended with state %#x", state);
     }
-    double longest = now() - start;
+    double longest = now() - start, end = now() + seconds;
     while (now() < end && wrong == 0) {
         server = start_mortal_server(false);
         usleep((useconds_t) (2 * longest * (double) random_number(1000000)));

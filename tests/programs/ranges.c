@@ -24,7 +24,7 @@ static const char *const names[SENT] = { "rm", "local", "namespace", "session", 
 #define CODE(is_tool, what) (PMIX_EXTERNAL_ERR_BASE - 1 - ((is_tool) ? SENT : 0) - (what))
 #define END CODE(true, SENT)
 
-static counter_t registered = COUNTER, ended = COUNTER, told = COUNTER, late = COUNTER;
+static counter_t registered = COUNTER, ended = COUNTER, told = COUNTER, late = COUNTER, of_tool = COUNTER;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char got[4096];
 static const char *self = "?";
@@ -56,6 +56,9 @@ static void note(const char *handler, pmix_status_t code, const pmix_proc_t *sou
         }                                                                                                              \
         if (status == END) {                                                                                           \
             count_one(&ended);                                                                                         \
+        }                                                                                                              \
+        if (status == CODE(true, KEPT)) {                                                                              \
+            count_one(&of_tool);                                                                                       \
         }                                                                                                              \
         done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);                                                 \
     }
@@ -255,6 +258,8 @@ int main(int argc, char **argv)
             status = status == PMIX_SUCCESS ? PMIx_Connect(all, 2, NULL, 0) : status;
             tell_all(false, &me, me.nspace, b);
             run_tool(argv[0], argv[1], me.nspace, b);
+            /* Own events may come before those of the tool. */
+            await_count(&of_tool, 1);
             infos_t infos = { 0 };
             tell(END, &me, PMIX_RANGE_GLOBAL, &infos);
         }

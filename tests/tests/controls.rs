@@ -1,5 +1,7 @@
 //! Checkpoints, credentials and monitoring under `pmixrun`, with this library and with the stock one in the ranks.
 
+use std::os::unix::net::UnixStream;
+
 use nix::sys::signal::Signal;
 use pmix_dstore::model::{Status, keys};
 use pmix_tests::{Ended, Host, Hosts, Library, Profile, Run, Traces, pmixrun, program};
@@ -19,7 +21,6 @@ fn ranks_are_asked_for_checkpoints_and_their_word_is_awaited() {
         format!("failed: {failed}"),
         format!("silent: {late}"),
         format!("restart: {unknown}"),
-        "rank 1: silent silent".to_owned(),
     ];
     for rank in 1..3 {
         told.extend(["event nightly", "declared declared", "failed failed"].map(|said| format!("rank {rank}: {said}")));
@@ -39,7 +40,7 @@ fn ranks_are_asked_for_checkpoints_and_their_word_is_awaited() {
         let says = [
             ".job:0 asks for PMIX_JOB_CTRL_CHECKPOINT, and gets PMIX_ERR_NOT_SUPPORTED: pmixrun has no checkpointer; ",
             ".job:0 asked for checkpoint failed, and gets PMIX_ERR_PROC_CHECKPOINT; failed or ended: rank 1 (pid ",
-            ".job:0 asked for checkpoint silent, and gets PMIX_ERR_TIMEOUT; not complete: rank 2 (pid ",
+            ".job:0 asked for checkpoint silent, and gets PMIX_ERR_TIMEOUT; not complete: rank 1 (pid ",
             ".job:0 asks for PMIX_JOB_CTRL_RESTART, and gets PMIX_ERR_NOT_SUPPORTED: pmixrun starts no process anew",
         ];
         let lines: Vec<&str> = ended.stderr.lines().collect();
@@ -80,6 +81,9 @@ fn a_credential_of_munge_tells_its_user_once() {
 
 #[test]
 fn without_munge_a_credential_is_refused_with_the_reason() {
+    if UnixStream::connect("/run/munge/munge.socket.2").is_ok() {
+        return pmix_tests::left_out("kernel", "munge runs on this machine");
+    }
     let refused = Status::ERR_NOT_SUPPORTED.0;
     for library in BOTH {
         let run = Run::new(pmixrun(), library).args("-n 2 --timeout 60").arg(program("credentials"));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid};
-use pmix_tests::{Deadline, Ended, Library, Run, Serving, Traces, left_out, pmixrun, program};
+use pmix_tests::{Deadline, Ended, Holdings, Library, Run, Serving, Traces, left_out, pmixrun, program};
 
 /// A persistent pmixrun with our library in the ranks.
 fn serving(traces: &Traces) -> Serving {
@@ -311,6 +311,8 @@ fn a_killed_watchdog_ends_its_job_alone() {
     thread::scope(|scope| {
         let job = scope.spawn(|| shell(&serving, 1, &script).run());
         await_file(&pids);
+        // The launcher answers when it has heard of the start.
+        assert_eq!(jobs(&serving).len(), 1);
         let watchdog = parent_of(fs::read_to_string(&pids).expect("a file").trim());
         kill(Pid::from_raw(watchdog), Signal::SIGKILL).expect("it runs");
         let ended = job.join().expect("an end");
@@ -393,10 +395,18 @@ fn nothing_grows_with_the_jobs() {
         serving.holdings()
     };
     let first = run(10);
-    let last = run(40);
-    assert_eq!((first.descriptors, first.files, first.threads), (last.descriptors, last.files, last.threads));
+    let mut last = run(40);
+    let is_more = |last: &Holdings| {
+        last.descriptors > first.descriptors || last.files > first.files || last.threads > first.threads
+    };
+    // The server notices a moment later that a front end has gone.
+    let mut deadline = Deadline::new(Duration::from_secs(60));
+    while is_more(&last) && deadline.pause() {
+        last = serving.holdings();
+    }
+    assert!(!is_more(&last), "{first:?} {last:?}");
     // The records of 40 jobs, and what the allocator does with the rest.
-    assert!(last.memory <= first.memory + 1024, "{first:?} {last:?}");
+    assert!(last.memory <= first.memory + 4096, "{first:?} {last:?}");
     serving.end();
     traces.assert_none_left("");
 }

@@ -7,10 +7,9 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use nix::unistd::geteuid;
-use pmix_tests::{Ended, Library, Run, Traces, left_out, own_program, pmixrun};
+use pmix_tests::{Deadline, Ended, Library, Run, Traces, left_out, own_program, pmixrun};
 
 /// A job of so many ranks on a cluster, which finds the other one's by a key.
 fn job(traces: &Traces, socket: &Path, what: &str, (cluster, theirs): (&str, &str), ranks: usize) -> Run {
@@ -38,10 +37,9 @@ fn run(first: &str, second: &str, clusters: (&str, &str)) -> [Ended; 2] {
 }
 
 fn await_socket(socket: &Path) {
-    let until = Instant::now() + Run::deadline_by_default();
+    let mut deadline = Deadline::new(Run::deadline_by_default());
     while !socket.exists() {
-        assert!(Instant::now() < until, "the first launcher makes no socket");
-        thread::sleep(Duration::from_millis(5));
+        assert!(deadline.pause(), "the first launcher makes no socket");
     }
 }
 
@@ -244,14 +242,16 @@ fn another_user_is_no_partner() {
     }
     let place = tempfile::tempdir().unwrap();
     std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
-    let socket = place.path().join("link");
-    let of_user = |cluster: &str, word: &str| {
+    let (socket, go) = (place.path().join("link"), place.path().join("go"));
+    let until_go = format!("until [ -e {} ]; do sleep 0.05; done", go.display());
+    let of_user = |cluster: &str, words: &[&str]| {
         let run = Run::new("setpriv", Library::ours()).args(USER).env("TMPDIR", place.path()).arg(pmixrun());
-        run.args(&format!("-n 1 --cluster-id {cluster} --partner")).arg(&socket).args(word)
+        let run = run.args(&format!("-n 1 --cluster-id {cluster} --partner")).arg(&socket);
+        words.iter().fold(run, Run::arg)
     };
     // A launcher of the other user: root is not let in, and does not want in.
     thread::scope(|scope| {
-        let theirs = scope.spawn(|| of_user("A", "sleep 3").run());
+        let theirs = scope.spawn(|| of_user("A", &["sh", "-c", &until_go]).run());
         await_socket(&socket);
         let line = refused(&socket, "B");
         assert!(line.contains("of user 65534: a partner is a pmixrun of the same user"), "{line}");
@@ -259,20 +259,24 @@ fn another_user_is_no_partner() {
         let mut said = Vec::new();
         let _ = stranger.read_to_end(&mut said);
         assert!(said.is_empty(), "it says nothing to a stranger");
+        std::fs::write(&go, "").unwrap();
         let ended = theirs.join().unwrap();
         assert_eq!((ended.code(), ended.stderr.lines().count()), (0, 1), "{ended}");
         assert!(ended.stderr.contains("of user 0"), "{ended}");
     });
     // A launcher of root, at whose socket the other user cannot even connect; and can if root lets it.
-    let root = Run::new(pmixrun(), Library::ours()).args("-n 1 --cluster-id A --partner").arg(&socket).args("sleep 3");
+    std::fs::remove_file(&go).unwrap();
+    let root = Run::new(pmixrun(), Library::ours()).args("-n 1 --cluster-id A --partner").arg(&socket);
+    let root = root.args("sh -c").arg(&until_go);
     thread::scope(|scope| {
         let root = scope.spawn(|| root.run());
         await_socket(&socket);
-        let closed = of_user("B", "true").run();
+        let closed = of_user("B", &["true"]).run();
         assert!(closed.code() == 125 && closed.stderr.contains("Permission denied"), "{closed}");
         std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o666)).unwrap();
-        let open = of_user("B", "true").run();
+        let open = of_user("B", &["true"]).run();
         assert!(open.code() == 125 && open.stderr.contains("of user 0: a partner is"), "{open}");
+        std::fs::write(&go, "").unwrap();
         assert_eq!(root.join().unwrap().code(), 0);
     });
 }

@@ -17,6 +17,8 @@ use super::names;
 
 /// How long a launcher that has connected may take to say who it is.
 const GREETING_TIME: Duration = Duration::from_secs(5);
+/// How long the one that was there first may take: it answers when its server has started.
+const ANSWER_TIME: Duration = Duration::from_secs(20);
 /// How long a partner may leave what it is sent unread.
 const UNREAD_TIME: Duration = Duration::from_secs(60);
 /// The most bytes that wait for a partner that does not read.
@@ -46,7 +48,7 @@ pub(super) fn open(path: &Path, cluster: &str) -> Result<Opened, String> {
     for _ in 0..TRIES {
         match UnixStream::connect(path) {
             Ok(stream) => {
-                let (link, theirs) = greeted(stream, cluster).map_err(failed)?;
+                let (link, theirs) = greeted(stream, cluster, ANSWER_TIME).map_err(failed)?;
                 return Ok(Opened::Second(link, theirs));
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -91,7 +93,7 @@ impl Door {
     /// Why it is not let in.
     pub fn admit(&self, cluster: &str) -> Result<Option<(Link, String)>, String> {
         match self.listener.accept() {
-            Ok((stream, _)) => greeted(stream, cluster).map(Some),
+            Ok((stream, _)) => greeted(stream, cluster, GREETING_TIME).map(Some),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
             Err(error) => Err(error.to_string()),
         }
@@ -112,12 +114,12 @@ impl Drop for Door {
 ///
 /// # Errors
 /// Why it is no partner.
-fn greeted(mut stream: UnixStream, cluster: &str) -> Result<(Link, String), String> {
+fn greeted(mut stream: UnixStream, cluster: &str, patience: Duration) -> Result<(Link, String), String> {
     let user = getsockopt(&stream, PeerCredentials).map_err(|error| error.to_string())?.uid();
     if user != geteuid().as_raw() {
         return Err(format!("the process there is of user {user}: a partner is a pmixrun of the same user"));
     }
-    let theirs = exchange_greetings(&mut stream, cluster).map_err(|error| match error.kind() {
+    let theirs = exchange_greetings(&mut stream, cluster, patience).map_err(|error| match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => "the process there does not answer as a pmixrun does".into(),
         ErrorKind::InvalidData => "the process there is no pmixrun of this release".into(),
         _ => format!("the process there has closed the connection ({error})"),
@@ -132,12 +134,12 @@ fn greeted(mut stream: UnixStream, cluster: &str) -> Result<(Link, String), Stri
 }
 
 /// Says which cluster this is; returns what the other one says.
-fn exchange_greetings(stream: &mut UnixStream, cluster: &str) -> io::Result<Vec<u8>> {
+fn exchange_greetings(stream: &mut UnixStream, cluster: &str, patience: Duration) -> io::Result<Vec<u8>> {
     const GREETING_MAX: u32 = 1024;
     let wrong = || io::Error::from(ErrorKind::InvalidData);
     stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(GREETING_TIME))?;
-    stream.set_write_timeout(Some(GREETING_TIME))?;
+    stream.set_read_timeout(Some(patience))?;
+    stream.set_write_timeout(Some(patience))?;
     let hello = Message::Hello { cluster: cluster.as_bytes().to_vec() };
     stream.write_all(&hello.frame().map_err(|_| wrong())?)?;
     let mut head = [0; HEAD];
