@@ -18,7 +18,7 @@ use super::names;
 /// How long a launcher that has connected may take to say who it is.
 const GREETING_TIME: Duration = Duration::from_secs(5);
 /// How long the one that was there first may take: it answers when its server has started.
-const ANSWER_TIME: Duration = Duration::from_secs(20);
+const ANSWER_TIME: Duration = Duration::from_secs(15);
 /// How long a partner may leave what it is sent unread.
 const UNREAD_TIME: Duration = Duration::from_secs(60);
 /// The most bytes that wait for a partner that does not read.
