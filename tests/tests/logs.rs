@@ -27,7 +27,7 @@ fn statuses(ended: &Ended) -> Vec<i32> {
 
 fn assert_refused(ended: &Ended, lines: &[&str]) {
     let told: Vec<&str> = ended.stderr.lines().collect();
-    let is_told = |(line, says): (&&str, &&str)| line.starts_with("pmixrun: pmixrun-") && line.contains(says);
+    let is_told = |(line, says): (&&str, &&str)| line.starts_with("pmixrun: run-") && line.contains(says);
     assert!(told.len() == lines.len() && told.iter().zip(lines).all(is_told), "{ended}");
 }
 
@@ -51,7 +51,7 @@ fn syslog_gets_a_record_of_each_line_with_its_priority() {
         {
             let len = service.recv(&mut buffer).unwrap_or_else(|error| panic!("{library:?}: {text}: {error}"));
             let record = String::from_utf8_lossy(&buffer[..len]);
-            let is_right = record.starts_with(head) && record.contains(" pmixrun[") && record.contains("]: pmixrun-");
+            let is_right = record.starts_with(head) && record.contains(" pmixrun[") && record.contains("]: run-");
             assert!(is_right && record.ends_with(&format!(".job{text}")), "{library:?}: {record}");
         }
         assert!(service.recv(&mut buffer).is_err(), "{library:?}");
@@ -75,10 +75,10 @@ fn the_record_of_the_job_has_time_and_process_of_each_line() {
         let [first, one, two, three] = text.lines().collect::<Vec<_>>()[..] else { panic!("{library:?}: {text}") };
         assert!(first == "cut o" && text.ends_with('\n'), "{library:?}: {text}");
         for (line, says) in [(one, "one"), (two, "two")] {
-            assert!(line.starts_with('[') && line.contains("][pmixrun-"), "{library:?}: {text}");
+            assert!(line.starts_with('[') && line.contains("][run-"), "{library:?}: {text}");
             assert!(line.ends_with(&format!(".job,0]<record>: {says}")), "{library:?}: {text}");
         }
-        assert!(three.starts_with("<record nspace=\"pmixrun-") && three.ends_with("\">&lt;three</record>"), "{text}");
+        assert!(three.starts_with("<record nspace=\"run-") && three.ends_with("\">&lt;three</record>"), "{text}");
     }
 }
 
@@ -102,7 +102,7 @@ fn texts_for_the_streams_are_as_they_came_or_marked() {
         let [plain, a, b, c, d, e, f] = lines[..] else { panic!("{library:?}: {ended}") };
         assert_eq!((plain, c), ("plain", "<stdout rank=\"0\">c&lt;</stdout>"), "{library:?}: {ended}");
         for (line, text) in [(a, "a"), (b, "b")] {
-            let is_right = line.starts_with("[pmixrun-") && line.ends_with(&format!(".job,0]<stdout>: {text}"));
+            let is_right = line.starts_with("[run-") && line.ends_with(&format!(".job,0]<stdout>: {text}"));
             assert!(is_right, "{library:?}: {ended}");
         }
         for (line, text) in [(d, "1970]<stdout>: d"), (e, "]<stdout>: e"), (f, "]<stdout>: f")] {

@@ -53,7 +53,7 @@ fn ended(directory: &Path, command: &str) -> (Ended, PathBuf) {
 fn normal(text: &str, directory: &Path, temporary: &Path) -> String {
     let host = gethostname().expect("a name").to_string_lossy().into_owned();
     let text = text.replace(&temporary.display().to_string(), "TMPDIR");
-    let text = text.replace(&directory.display().to_string(), "D").replace(&host, "HOST");
+    let text = words_replaced(&text.replace(&directory.display().to_string(), "D"), &host, "HOST");
     let mut text = text.replace(&repository().display().to_string(), "SOURCE");
     for before in ["pid ", "process ", "run-HOST-", "server ", "tool ", "client "] {
         text = without(&text, before, |byte| byte.is_ascii_digit());
@@ -62,6 +62,20 @@ fn normal(text: &str, directory: &Path, temporary: &Path) -> String {
     text = without(&text, "pmixrun.", |byte| byte.is_ascii_hexdigit());
     text = without(&text, "pmix-dstore-", |byte| byte.is_ascii_hexdigit() || byte == b'-');
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" / ")
+}
+
+/// The text with another word in the place of each that stands alone: a host may have the name of a part of a word.
+fn words_replaced(text: &str, word: &str, by: &str) -> String {
+    let is_part = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let (mut made, mut rest) = (String::new(), 0);
+    for (at, _) in text.match_indices(word) {
+        let (before, after) = (text[..at].as_bytes().last(), text.as_bytes().get(at + word.len()));
+        if at >= rest && !is_part(before) && !is_part(after) {
+            made += &[&text[rest..at], by].concat();
+            rest = at + word.len();
+        }
+    }
+    made + &text[rest..]
 }
 
 /// The text with `N` for a number of these digits after each `before`.

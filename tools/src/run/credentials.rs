@@ -91,7 +91,7 @@ mod tests {
             let number = |key| Info::find(&infos, key).and_then(Value::as_u32);
             assert_eq!((number(keys::USERID), number(keys::GRPID)), (Some(7), Some(8)));
         }
-        assert_eq!(decoded(b"pmixrun-n1-7.0;tcp4://127.0.0.1:1"), Err(Status::ERR_INVALID_CRED));
+        assert_eq!(decoded(b"run-n1-7.0;tcp4://127.0.0.1:1"), Err(Status::ERR_INVALID_CRED));
     }
 
     #[test]
