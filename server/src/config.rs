@@ -70,6 +70,11 @@ pub(crate) struct Config {
     pub late_key_wait: Duration,
     /// [`Host::stock_release`](crate::Host::stock_release).
     pub stock_release: Option<u32>,
+    /// For how long clients wait for the server that is started in the place of this one, if it is killed (`PMIX_DSTORE_RESTART`). `None`:
+    /// nobody starts one.
+    pub restart: Option<Duration>,
+    /// How many servers were before this one.
+    pub life: u32,
 }
 
 /// The host's settings for rendezvous files.
@@ -150,6 +155,8 @@ impl Config {
                 .and_then(|value| settings::seconds(&value))
                 .unwrap_or(LATE_KEY_WAIT),
             stock_release: None,
+            restart: restart(infos, variable("PMIX_DSTORE_RESTART"))?,
+            life: 0,
         })
     }
 
@@ -185,6 +192,19 @@ fn text(infos: &[Info], key: &str) -> Result<Option<String>> {
         None => Ok(None),
         Some(text) => String::from_utf8(text.to_vec()).map(Some).map_err(|_| Status::ERR_BAD_PARAM),
     }
+}
+
+/// For how long clients wait for a restarted server: as the administrator says, or else the host; `None` for no time.
+///
+/// # Errors
+/// `BAD_PARAM` if the host's attribute is no number.
+fn restart(infos: &[Info], set: Option<String>) -> Result<Option<Duration>> {
+    let given = match Info::find(infos, keys::DSTORE_RESTART) {
+        None => None,
+        Some(value) => Some(Duration::from_secs(value.as_u64().ok_or(Status::ERR_BAD_PARAM)?)),
+    };
+    let limit = set.and_then(|value| settings::seconds(&value)).or(given);
+    Ok(limit.filter(|limit| !limit.is_zero()))
 }
 
 /// Whether an attribute is true, if the host gives it.
@@ -331,6 +351,20 @@ mod tests {
         assert_eq!(files(None, &[new]), [PathBuf::from("/b")]);
         assert_eq!(files(None, &[new, old]), [PathBuf::from("/a"), PathBuf::from("/b")]);
         assert_eq!(files(Some("/b"), &[new, old]), [PathBuf::from("/b")]);
+    }
+
+    #[test]
+    fn the_administrator_says_how_long_clients_wait_for_a_restarted_server_or_the_host() {
+        let host = |value| [Info::new(keys::DSTORE_RESTART, value)];
+        let (ten, half) = (Some(Duration::from_secs(10)), Some(Duration::from_millis(500)));
+        let text = |text: &str| Some(text.to_owned());
+        assert_eq!(restart(&[], None), Ok(None));
+        assert_eq!(restart(&host(Value::Uint32(10)), None), Ok(ten));
+        assert_eq!(restart(&host(Value::Uint32(10)), text("0.5")), Ok(half));
+        assert_eq!(restart(&host(Value::Uint32(10)), text("0")), Ok(None));
+        assert_eq!(restart(&host(Value::Uint32(10)), text("soon")), Ok(ten), "which is complained of");
+        assert_eq!(restart(&host(Value::Uint32(0)), None), Ok(None));
+        assert_eq!(restart(&host(Value::string("ten")), None), Err(Status::ERR_BAD_PARAM));
     }
 
     #[test]

@@ -167,6 +167,8 @@ impl Bench {
             slurm_fence: SlurmFence::Agreed,
             late_key_wait: LATE_KEY_WAIT,
             stock_release: None,
+            restart: None,
+            life: 0,
         };
         let sink: Weak<dyn AnswerSink> = Weak::<NoSink>::new();
         let mut bench = Bench {
