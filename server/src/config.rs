@@ -75,6 +75,8 @@ pub(crate) struct Config {
     pub restart: Option<Duration>,
     /// How many servers were before this one.
     pub life: u32,
+    /// The server's name as far as its host gives it, which is the same when the host is started again.
+    pub lasting_name: String,
 }
 
 /// The host's settings for rendezvous files.
@@ -157,6 +159,7 @@ impl Config {
             stock_release: None,
             restart: restart(infos, variable("PMIX_DSTORE_RESTART"))?,
             life: 0,
+            lasting_name: lasting_name(infos)?,
         })
     }
 
@@ -217,15 +220,26 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// The server's own namespace and rank.
-fn own_name(infos: &[Info], hostname: &str) -> Result<Proc> {
-    let nspace = text(infos, keys::SERVER_NSPACE)?
-        .or_else(|| variable("PMIX_SERVER_NAMESPACE"))
-        .unwrap_or_else(|| format!("pmix-server.{hostname}.{}", std::process::id()));
+/// The server's namespace and rank as the host gives them.
+fn given_name(infos: &[Info]) -> Result<(Option<String>, u32)> {
+    let nspace = text(infos, keys::SERVER_NSPACE)?.or_else(|| variable("PMIX_SERVER_NAMESPACE"));
     let rank = match Info::find(infos, keys::SERVER_RANK) {
         Some(rank) => rank.as_u32().ok_or(Status::ERR_BAD_PARAM)?,
         None => variable("PMIX_SERVER_RANK").and_then(|rank| rank.parse().ok()).unwrap_or(0),
     };
+    Ok((nspace, rank))
+}
+
+/// [`Config::lasting_name`].
+fn lasting_name(infos: &[Info]) -> Result<String> {
+    let (nspace, rank) = given_name(infos)?;
+    Ok(format!("{}.{rank}", nspace.unwrap_or_default()))
+}
+
+/// The server's own namespace and rank.
+fn own_name(infos: &[Info], hostname: &str) -> Result<Proc> {
+    let (nspace, rank) = given_name(infos)?;
+    let nspace = nspace.unwrap_or_else(|| format!("pmix-server.{hostname}.{}", std::process::id()));
     Ok(Proc::new(Nspace::new(nspace).map_err(|_| Status::ERR_BAD_PARAM)?, Rank(rank)))
 }
 

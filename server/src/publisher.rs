@@ -25,7 +25,7 @@ use crate::engine::{
     Batch, Content, DirectoryNumber, JournalEntry, LiveSegment, Merged, ModexBatch, Plan, Published, Replacement, Work,
     Written, without_shared_memory,
 };
-use crate::restart::{Inherited, JournalFile, Record};
+use crate::restart::{Inherited, JournalFile, Origin, Record};
 
 /// The writer of a segment, for `pmixctl inspect`.
 const CREATOR: &str = concat!("pmix-dstore ", env!("CARGO_PKG_VERSION"));
@@ -142,7 +142,8 @@ pub(crate) fn no_journal(path: &Path, error: &dyn Display) -> String {
 pub(crate) struct Publishers {
     tmpdir: PathBuf,
     socket_mode: u32,
-    life: u32,
+    /// What journals say of this server.
+    origin: Origin,
     /// Directories of servers that were killed, until their namespaces are registered again.
     inherited: Mutex<HashMap<Nspace, Inherited>>,
     /// Journals, if the server may be restarted. Locked before the engine.
@@ -170,7 +171,7 @@ impl Publishers {
         Publishers {
             tmpdir: config.server_tmpdir.clone(),
             socket_mode: config.socket_mode,
-            life: config.life,
+            origin: Origin::of_server(config),
             inherited: Mutex::default(),
             journals: Mutex::default(),
             directories: Mutex::default(),
@@ -306,7 +307,7 @@ impl Publishers {
         records: &[Record],
         log: &mut Vec<String>,
     ) {
-        match JournalFile::create(publisher, nspace, self.life, records) {
+        match JournalFile::create(publisher, nspace, &self.origin, records) {
             Ok(journal) => drop(self.journals.lock().insert(number, journal)),
             Err(error) => log.push(no_journal(&publisher.directory().join(JOURNAL_NAME), &error)),
         }

@@ -184,6 +184,7 @@ impl Simulation {
             stock_release: None,
             restart: None,
             life: 0,
+            lasting_name: String::new(),
         };
         let sink: Weak<dyn AnswerSink> = Weak::<NoSink>::new();
         Simulation { engine: Engine::new(config, 1, sink), hostname: hostname.to_owned(), plans: BTreeMap::new() }

@@ -202,6 +202,8 @@ pub(crate) struct Engine {
     /// Processes that have finalized, with the number of their finalizes, and the time after which they are not
     /// expected back.
     farewells: VecDeque<(Instant, Proc, u32)>,
+    /// Processes that were connected to the server before this one, with the time after which they are not expected back.
+    awaited: VecDeque<(Instant, Proc)>,
     gets: get::Waiting,
     missed: inspection::MissedKeys,
     events: EventCache,
@@ -282,6 +284,7 @@ impl Engine {
             limits: HashMap::new(),
             connected: Vec::new(),
             farewells: VecDeque::new(),
+            awaited: VecDeque::new(),
             gets: get::Waiting::default(),
             missed: inspection::MissedKeys::default(),
             events: EventCache::default(),
@@ -486,6 +489,7 @@ impl Engine {
             self.expire_collectives(now);
             self.expire_upcalls(now);
             self.publish_due(now);
+            self.give_up_awaited(now);
             self.report_losses(now);
             self.give_up_returns(now);
             self.look_at_monitors(now);
@@ -499,9 +503,10 @@ impl Engine {
         let loss = self.losses.iter().map(|loss| loss.due).min();
         let late = self.late.first().map(|(deadline, _)| *deadline);
         let farewell = self.farewells.front().map(|(due, ..)| *due);
+        let awaited = self.awaited.front().map(|(due, _)| *due);
         let monitor = self.monitors.deadline();
         let output = self.outputs_of_procs.deadline();
-        [self.gets.deadline(), self.collective_deadline(), late, publish, loss, farewell, monitor, output]
+        [self.gets.deadline(), self.collective_deadline(), late, publish, loss, farewell, awaited, monitor, output]
             .into_iter()
             .flatten()
             .min()

@@ -638,6 +638,7 @@ impl Engine {
             self.discarded.extend(job);
         }
         self.farewells.retain(|(_, proc, _)| proc.nspace != *nspace);
+        self.awaited.retain(|(_, proc)| proc.nspace != *nspace);
         self.fail_gets_of(nspace);
         // These connections must not reach a later job of the same name.
         let left: BTreeSet<PeerId> =
@@ -694,6 +695,10 @@ impl Engine {
         (client.committed, client.finalized, client.is_awaited) =
             (heir.committed, heir.fate.finalized, heir.fate.is_here);
         state.clients.insert(proc.rank, client);
+        if heir.fate.is_here {
+            let limit = self.config.restart.unwrap_or_default();
+            self.awaited.push_back((Instant::now() + limit, proc.clone()));
+        }
         if heir.fate.is_gone {
             state.gone.insert(proc.rank);
         }

@@ -68,6 +68,7 @@ mod queries;
 mod segments;
 mod server_mark;
 mod slurm;
+mod successors;
 mod tools;
 
 /// Over TCP, without a user from the kernel.
@@ -169,6 +170,7 @@ impl Bench {
             stock_release: None,
             restart: None,
             life: 0,
+            lasting_name: String::new(),
         };
         let sink: Weak<dyn AnswerSink> = Weak::<NoSink>::new();
         let mut bench = Bench {

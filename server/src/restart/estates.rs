@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::io::{ErrorKind, Read};
+use std::fs::{self, File, Metadata};
+use std::io::{self, ErrorKind, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
@@ -13,15 +13,15 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use nix::fcntl::{OFlag, openat};
-use nix::sys::stat::Mode;
+use nix::sys::stat::{Mode, fchmod, fstat};
 use nix::unistd::geteuid;
 use pmix_dstore::fallible_alloc;
 use pmix_dstore::model::{Key, Nspace};
-use pmix_dstore::segment::{Abandoned, JOURNAL_NAME, ModexReader, Publisher, SOCKET_NAME};
+use pmix_dstore::segment::{Abandoned, FileId, JOURNAL_NAME, ModexReader, Publisher, SOCKET_NAME};
 
 use super::LIVES_MAX;
 use super::file;
-use super::record::{Estate, Segment};
+use super::record::{Estate, HEADER_MAX, Origin, Segment};
 
 /// The longest journal that is read.
 const JOURNAL_MAX: u64 = 2 << 30;
@@ -61,8 +61,8 @@ pub(crate) struct Estates {
     pub lines: Vec<String>,
 }
 
-/// Looks in a directory for namespaces of servers that were killed, and takes them over.
-pub(crate) fn find(server_tmpdir: &Path) -> Estates {
+/// Looks in a directory for namespaces of servers of this lasting name that were killed, and takes them over.
+pub(crate) fn find(server_tmpdir: &Path, server: &str) -> Estates {
     let mut found = Estates::default();
     // A server that cannot use the directory says so itself.
     let Ok(directory) = File::open(server_tmpdir) else { return found };
@@ -74,8 +74,15 @@ pub(crate) fn find(server_tmpdir: &Path) -> Estates {
             continue;
         }
         // Otherwise its server lives, or whoever sweeps the directory says what is wrong with it.
-        let Some(abandoned) = find_killed(&directory, &name) else { continue };
-        match abandoned.inner().map(|inner| read_journal(inner, server_tmpdir, &name)) {
+        let abandoned = match find_killed(&directory, &name) {
+            Ok(Some(abandoned)) => abandoned,
+            Ok(None) => continue,
+            Err(why) => {
+                found.refuse(server_tmpdir, &name, why);
+                continue;
+            }
+        };
+        match abandoned.inner().map(|inner| read_journal(inner, server, server_tmpdir, &name)) {
             Some(Ok(Some((estate, written)))) => journals.push((written, name, abandoned, estate)),
             Some(Err(why)) => found.refuse(server_tmpdir, &name, &why),
             Some(Ok(None)) | None => {}
@@ -98,7 +105,7 @@ pub(crate) fn find(server_tmpdir: &Path) -> Estates {
         });
         match taken {
             Ok(publisher) => {
-                found.life = found.life.max(estate.life + 1);
+                found.life = found.life.max(estate.origin.life + 1);
                 found.directories.insert(estate.nspace.clone(), Inherited(Some(publisher)));
                 found.estates.insert(estate.nspace.clone(), estate);
             }
@@ -117,18 +124,27 @@ impl Estates {
 
 /// The directory of a server that was killed. Its lock may be held for a moment longer: by a child that it had forked, and that has not become
 /// another program yet.
-fn find_killed(directory: &File, name: &OsStr) -> Option<Abandoned> {
+fn find_killed(directory: &File, name: &OsStr) -> Result<Option<Abandoned>, &'static str> {
     let until = Instant::now() + LOCK_WAIT;
     // A socket's address is short.
     let inside = PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()));
-    let socket = inside.join(name).join("s").join(SOCKET_NAME);
+    let inner = inside.join(name).join("s");
+    let is_absent = |error: io::Error| matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound);
     loop {
-        if let Some(abandoned) = Abandoned::find(directory.as_fd(), name).ok()? {
-            return Some(abandoned);
+        match Abandoned::find(directory.as_fd(), name) {
+            Ok(Some(abandoned)) => return Ok(Some(abandoned)),
+            Ok(None) => {}
+            // Whoever sweeps the directory says it.
+            Err(_) => return Ok(None),
         }
-        let is_dead = || UnixStream::connect(&socket).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused);
-        if Instant::now() >= until || !is_dead() {
-            return None;
+        // A server that lives, or one that has not come so far.
+        if !UnixStream::connect(inner.join(SOCKET_NAME)).is_err_and(is_absent)
+            || inner.join(JOURNAL_NAME).symlink_metadata().is_err()
+        {
+            return Ok(None);
+        }
+        if Instant::now() >= until {
+            return Err("another process has it, and serves nobody: a child of that server, or one that takes it over");
         }
         thread::sleep(Duration::from_millis(5));
     }
@@ -137,10 +153,10 @@ fn find_killed(directory: &File, name: &OsStr) -> Option<Abandoned> {
 /// An estate with the line about it, and when its journal was last written.
 type Found = ((Estate, Option<String>), SystemTime);
 
-/// Reads the journal of a directory; `None` if there is none.
-fn read_journal(inner: BorrowedFd<'_>, server_tmpdir: &Path, name: &OsStr) -> Result<Option<Found>, String> {
+/// Opens the journal of a directory; `None` if there is none.
+fn open_journal(inner: BorrowedFd<'_>) -> Result<Option<(File, Metadata)>, String> {
     let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
-    let mut file = match openat(inner, JOURNAL_NAME, flags, Mode::empty()) {
+    let file = match openat(inner, JOURNAL_NAME, flags, Mode::empty()) {
         Ok(file) => File::from(file),
         Err(nix::errno::Errno::ENOENT) => return Ok(None),
         Err(errno) => return Err(format!("its journal: {errno}")),
@@ -149,6 +165,51 @@ fn read_journal(inner: BorrowedFd<'_>, server_tmpdir: &Path, name: &OsStr) -> Re
     if !status.is_file() || status.uid() != geteuid().as_raw() || status.mode() & 0o077 != 0 {
         return Err("its journal is no file that this server's user alone may read".into());
     }
+    Ok(Some((file, status)))
+}
+
+/// Whether a journal is of this boot, and of the directory that it is in.
+fn is_of(origin: &Origin, inner: BorrowedFd<'_>) -> Result<(), String> {
+    if origin.boot != file::boot() {
+        return Err("its journal is of another boot of this machine".into());
+    }
+    let id = fstat(inner).map_err(|errno| format!("its directory: {errno}"))?;
+    if origin.directory != FileId::from(&id).to_string().as_bytes() {
+        return Err("its journal is that of another directory".into());
+    }
+    Ok(())
+}
+
+/// Whether the directory of a killed server must stay for the one that is started in its place: clients may be waiting. Who starts nobody
+/// in that place knows so by the server's lasting name, `own`. When a server was killed no file tells. So the first one who asks takes the
+/// right to write away from the journal, if `marks`, which changes nothing else; the kernel notes when, and the time counts from there.
+pub(crate) fn is_kept(abandoned: &Abandoned, own: Option<&str>, marks: bool) -> bool {
+    let Some((inner, Ok(Some((mut file, status))))) = abandoned.inner().map(|inner| (inner, open_journal(inner)))
+    else {
+        return false;
+    };
+    let mut first = Vec::new();
+    let is_read = file.by_ref().take(HEADER_MAX as u64).read_to_end(&mut first).is_ok();
+    let origin = Estate::read_origin(&first).filter(|origin| is_read && is_of(origin, inner).is_ok());
+    let Some(origin) = origin.filter(|origin| own.is_none_or(|own| own.as_bytes() != origin.server)) else {
+        return false;
+    };
+    if status.mode() & 0o200 == 0 {
+        let since = SystemTime::UNIX_EPOCH + Duration::from_secs(status.ctime().max(0).cast_unsigned());
+        return since.elapsed().is_ok_and(|time| time <= Duration::from_secs(origin.patience.into()));
+    }
+    // Where it cannot be marked, it would stay for ever.
+    !marks || fchmod(&file, Mode::S_IRUSR).is_ok()
+}
+
+/// Reads the journal of a directory; `None` if there is none.
+fn read_journal(
+    inner: BorrowedFd<'_>,
+    server: &str,
+    server_tmpdir: &Path,
+    name: &OsStr,
+) -> Result<Option<Found>, String> {
+    let Some((mut file, status)) = open_journal(inner)? else { return Ok(None) };
     if status.len() > JOURNAL_MAX {
         return Err(format!("its journal has {} bytes, more than {JOURNAL_MAX}", status.len()));
     }
@@ -156,10 +217,12 @@ fn read_journal(inner: BorrowedFd<'_>, server_tmpdir: &Path, name: &OsStr) -> Re
         fallible_alloc::filled(0, status.len() as usize).map_err(|error| format!("its journal: {error}"))?;
     file.read_exact(&mut bytes).map_err(|error| format!("its journal: {error}"))?;
     let (estate, cut) = Estate::read(&bytes).map_err(|why| format!("its journal: {why}"))?;
-    if estate.boot != file::boot() {
-        return Err("its journal is of another boot of this machine".into());
+    is_of(&estate.origin, inner)?;
+    if estate.origin.server != server.as_bytes() {
+        let other = String::from_utf8_lossy(&estate.origin.server);
+        return Err(format!("it is that of the server {other:?}, and this one is {server:?}"));
     }
-    if estate.life >= LIVES_MAX {
+    if estate.origin.life >= LIVES_MAX {
         return Err(format!("it has had {LIVES_MAX} servers"));
     }
     let path = server_tmpdir.join(name);
@@ -184,3 +247,7 @@ fn contents_of(place: u64, bytes: u64, reader: &ModexReader) -> Result<Segment, 
     }
     Ok(Segment { place, bytes, contents })
 }
+
+#[cfg(test)]
+#[path = "estates_tests.rs"]
+mod tests;

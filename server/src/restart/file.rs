@@ -13,7 +13,7 @@ use pmix_dstore::gather::Slices;
 use pmix_dstore::model::Nspace;
 use pmix_dstore::segment::{JOURNAL_NAME, JOURNAL_NEW_NAME, Publisher, check_length};
 
-use super::record::{MAGIC, Record};
+use super::record::{MAGIC, Origin, Record};
 
 /// The journal of a namespace, open for writing.
 pub(crate) struct JournalFile {
@@ -22,7 +22,7 @@ pub(crate) struct JournalFile {
     file: File,
     len: u64,
     nspace: Nspace,
-    life: u32,
+    origin: Origin,
     pid: u32,
 }
 
@@ -34,15 +34,16 @@ pub(super) fn boot() -> Vec<u8> {
 }
 
 impl JournalFile {
-    /// Makes the journal of a namespace in its inner directory, in place of one that is there.
+    /// Makes the journal of a namespace in its inner directory, in place of one that is there. `origin` need not name boot and directory.
     ///
     /// # Errors
     /// The system's; nothing new is left.
-    pub fn create(of: &Publisher, nspace: &Nspace, life: u32, records: &[Record]) -> io::Result<JournalFile> {
+    pub fn create(of: &Publisher, nspace: &Nspace, origin: &Origin, records: &[Record]) -> io::Result<JournalFile> {
+        let origin = Origin { boot: boot(), directory: of.directory_id().to_string().into(), ..origin.clone() };
         let directory = of.dir_fd().try_clone_to_owned()?;
-        let (file, len) = write_new(directory.as_fd(), nspace, life, records)?;
+        let (file, len) = write_new(directory.as_fd(), nspace, &origin, records)?;
         let path = of.directory().join(JOURNAL_NAME);
-        Ok(JournalFile { directory, path, file, len, nspace: nspace.clone(), life, pid: std::process::id() })
+        Ok(JournalFile { directory, path, file, len, nspace: nspace.clone(), origin, pid: std::process::id() })
     }
 
     /// Where it is.
@@ -66,7 +67,7 @@ impl JournalFile {
     /// # Errors
     /// The system's.
     pub fn rewrite(&mut self, records: &[Record]) -> io::Result<()> {
-        (self.file, self.len) = write_new(self.directory.as_fd(), &self.nspace, self.life, records)?;
+        (self.file, self.len) = write_new(self.directory.as_fd(), &self.nspace, &self.origin, records)?;
         Ok(())
     }
 
@@ -87,9 +88,14 @@ pub(super) fn remove(directory: BorrowedFd<'_>) {
 }
 
 /// Writes a journal under another name, and gives it its own.
-fn write_new(directory: BorrowedFd<'_>, nspace: &Nspace, life: u32, records: &[Record]) -> io::Result<(File, u64)> {
+pub(super) fn write_new(
+    directory: BorrowedFd<'_>,
+    nspace: &Nspace,
+    origin: &Origin,
+    records: &[Record],
+) -> io::Result<(File, u64)> {
     file_ban::check();
-    let header = Record::header(nspace, life, &boot()).map_err(|status| io::Error::other(status.to_string()))?;
+    let header = Record::header(nspace, origin).map_err(|status| io::Error::other(status.to_string()))?;
     let len = MAGIC.len() + header.total_len() + records.iter().map(Record::total_len).sum::<usize>();
     check_length(len as u64)?;
     let _ = unlinkat(directory, JOURNAL_NEW_NAME, UnlinkatFlags::NoRemoveDir);

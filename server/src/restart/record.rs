@@ -13,6 +13,7 @@ use pmix_dstore::model::{Bytes, Key, Kval, Nspace, Rank, Result, Status, Value};
 use pmix_wire::{MESSAGE_LEN_MAX, Request, Version};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
+use crate::config::Config;
 use crate::secret::Secret;
 
 /// The first bytes of a journal; the last one is the version of its format.
@@ -21,6 +22,8 @@ pub(super) const MAGIC: [u8; 8] = *b"PMIXDJN1";
 const HEAD_LEN: usize = 24;
 /// The longest payload: a commit, and what is before it.
 const PAYLOAD_MAX: usize = MESSAGE_LEN_MAX + 64;
+/// A journal's first record is in so many bytes.
+pub(super) const HEADER_MAX: usize = 4096;
 /// How many of a connection's fences that are over are remembered. A client that was not told of more than these has not read for a while.
 pub(crate) const RELEASED_MAX: usize = 64;
 /// Values as servers exchange them.
@@ -42,6 +45,35 @@ pub(crate) struct Record {
 impl Slices for Record {
     fn slices(&self) -> impl Iterator<Item = &[u8]> {
         std::iter::once(self.own.as_slice()).chain(self.rest.slices())
+    }
+}
+
+/// What a journal says of itself, in its first record: whose it is, and of what.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// How many servers the namespace had before.
+    pub life: u32,
+    /// For how many seconds clients wait for the next one.
+    pub patience: u32,
+    /// The boot of the machine.
+    pub boot: Vec<u8>,
+    /// The directory that the journal is in: a copy elsewhere is none.
+    pub directory: Vec<u8>,
+    /// The name that the host gives the server, the same in each of its lives; empty if it gives none.
+    pub server: Vec<u8>,
+}
+
+impl Origin {
+    /// Of a server, without boot and directory.
+    pub fn of_server(config: &Config) -> Origin {
+        let patience = config.restart.unwrap_or_default();
+        let seconds = patience.as_secs() + u64::from(patience.subsec_nanos() > 0);
+        Origin {
+            life: config.life,
+            patience: seconds.try_into().unwrap_or(u32::MAX),
+            server: config.lasting_name.clone().into(),
+            ..Origin::default()
+        }
     }
 }
 
@@ -78,11 +110,12 @@ impl Record {
         Ok(Record { own, rest })
     }
 
-    /// The first record: whose journal it is. `life` counts the servers that the namespace has had; `boot` names the boot of the machine.
-    pub fn header(nspace: &Nspace, life: u32, boot: &[u8]) -> Result<Record> {
-        let mut payload = life.to_le_bytes().to_vec();
-        put_bytes(&mut payload, nspace.as_bytes())?;
-        put_bytes(&mut payload, boot)?;
+    /// The first record.
+    pub fn header(nspace: &Nspace, origin: &Origin) -> Result<Record> {
+        let mut payload = [origin.life, origin.patience].map(u32::to_le_bytes).as_flattened().to_vec();
+        for part in [nspace.as_bytes(), &origin.boot, &origin.directory, &origin.server] {
+            put_bytes(&mut payload, part)?;
+        }
         Record::new(HEADER, &payload, GatherBuf::new())
     }
 
@@ -152,8 +185,7 @@ pub(crate) type Released = BTreeMap<(Rank, u32), VecDeque<(u32, Status)>>;
 /// What a server has left of a namespace.
 pub(crate) struct Estate {
     pub nspace: Nspace,
-    pub life: u32,
-    pub boot: Vec<u8>,
+    pub origin: Origin,
     pub secrets: BTreeMap<Rank, Secret>,
     pub fates: BTreeMap<Rank, Fate>,
     pub changes: Vec<Change>,
@@ -164,17 +196,24 @@ pub(crate) struct Estate {
 
 impl Estate {
     /// Nothing of a namespace without a name.
-    fn new() -> Option<Estate> {
+    pub fn new() -> Option<Estate> {
         Some(Estate {
             nspace: Nspace::new("").ok()?,
-            life: 0,
-            boot: Vec::new(),
+            origin: Origin::default(),
             secrets: BTreeMap::new(),
             fates: BTreeMap::new(),
             changes: Vec::new(),
             released: Released::new(),
             segments: Vec::new(),
         })
+    }
+
+    /// Reads the beginning of a journal, of which `first` are [`HEADER_MAX`] bytes or all.
+    pub fn read_origin(first: &[u8]) -> Option<Origin> {
+        let rest = first.strip_prefix(&MAGIC)?;
+        let len = u32::from_le_bytes(rest.get(4..8)?.try_into().ok()?) as usize;
+        let header = first.get(..MAGIC.len() + HEAD_LEN.checked_add(len)?)?;
+        Estate::read(header).ok().map(|(estate, _)| estate.origin)
     }
 
     /// Reads a journal; also how many bytes at its end were not written whole.
@@ -231,9 +270,10 @@ impl Estate {
     }
 
     fn take_header(&mut self, from: &mut Reader<'_>) -> Option<()> {
-        self.life = from.u32()?;
+        let (life, patience) = (from.u32()?, from.u32()?);
         self.nspace = Nspace::new(from.bytes()?).ok()?;
-        self.boot = from.bytes()?.to_vec();
+        let [boot, directory, server] = [from.bytes()?, from.bytes()?, from.bytes()?].map(<[u8]>::to_vec);
+        self.origin = Origin { life, patience, boot, directory, server };
         Some(())
     }
 

@@ -8,8 +8,13 @@ fn rank(rank: u32) -> Rank {
     Rank(rank)
 }
 
+fn origin() -> Origin {
+    let (boot, directory, server) = (b"boot".to_vec(), b"1:2".to_vec(), b"host.0".to_vec());
+    Origin { life: 3, patience: 60, boot, directory, server }
+}
+
 fn journal(records: &[Record]) -> Vec<u8> {
-    let header = Record::header(&nspace(), 3, b"boot").unwrap();
+    let header = Record::header(&nspace(), &origin()).unwrap();
     let mut bytes = MAGIC.to_vec();
     for slice in std::iter::once(&header).chain(records).flat_map(Record::slices) {
         bytes.extend_from_slice(slice);
@@ -44,7 +49,7 @@ fn records() -> (Secret, Vec<Record>) {
 fn what_is_written_is_read() {
     let (secret, records) = records();
     let (estate, cut) = Estate::read(&journal(&records)).unwrap();
-    assert_eq!((estate.nspace, estate.life, estate.boot.as_slice(), cut), (nspace(), 3, &b"boot"[..], 0));
+    assert_eq!((estate.nspace, estate.origin, cut), (nspace(), origin(), 0));
     assert!(estate.secrets[&rank(1)].is(secret.text().as_bytes()) && estate.secrets.len() == 1);
     assert_eq!(estate.fates[&rank(2)], Fate { finalized: 2, is_over: true, is_here: true, ..Fate::default() });
     let fences: Vec<_> = estate.released.into_iter().collect();
@@ -86,9 +91,11 @@ fn a_changed_byte_is_refused_wherever_it_is() {
     let (_, records) = records();
     let whole = journal(&records);
     for at in 0..whole.len() {
-        let mut changed = whole.clone();
-        changed[at] ^= 0x10;
-        assert!(Estate::read(&changed).is_err(), "{at}");
+        for bit in 0..8 {
+            let mut changed = whole.clone();
+            changed[at] ^= 1 << bit;
+            assert!(Estate::read(&changed).is_err(), "{at} {bit}");
+        }
     }
 }
 

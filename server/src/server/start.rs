@@ -92,7 +92,7 @@ fn who_tells_of_loopback(config: &mut Config, munge: &Munge) -> SocketTable {
 /// What servers that were killed have left for this one.
 fn inherited(config: &mut Config) -> Estates {
     let estates = match config.restart {
-        Some(_) if config.shared_memory => restart::find(&config.server_tmpdir),
+        Some(_) if config.shared_memory => restart::find(&config.server_tmpdir, &config.lasting_name),
         _ => Estates::default(),
     };
     config.life = estates.life;
@@ -185,7 +185,7 @@ impl Server {
 
     /// Removes what servers that were killed have left where this one puts its files.
     fn sweep(config: &Config) {
-        let session = leftovers::sweep(&config.server_tmpdir, &config.hostname);
+        let session = leftovers::sweep(&config.server_tmpdir, &config.hostname, Some(&config.lasting_name));
         for Leftover { path, reason, outcome, .. } in
             session.into_iter().chain(leftovers::sweep_system(&config.system_tmpdir, &config.hostname))
         {
