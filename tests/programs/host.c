@@ -30,9 +30,12 @@
  *   --modex WAY            how direct modex is answered: by the other server (answer, the default), not supported (refuse), or never
  *                          (silent)
  *   --restartable SECONDS  a parent starts the server again when it is killed; ranks live on, and wait so long for it. The file that
- *                          HOST_SERVER names has the server's process id. One server, no spawns
+ *                          HOST_SERVER names has the server's process id, and the server has the number of its life in HOST_LIFE. One
+ *                          server, no spawns
  *   --lives N              with it: how many servers there are at most (default 100)
  *   --down MS              with it: how long there is none (default 0)
+ *   --server NAME          the server's namespace (default test-host)
+ *   --deaths WAY           what a rank's death by a signal is to the host: the job's end (end, the default), or nothing (ignore)
  *   --nspace NAME          the job's namespace
  *   --timeout SECONDS      ends everything after this long (default 60)
  *
@@ -87,13 +90,13 @@ static struct {
     enum tools tools;
     enum queries queries;
     enum modex modex;
-    bool child_environment;
+    bool child_environment, ignores_deaths;
     uid_t owner, let;
     const char *stop;
-    const char *nspace;
+    const char *nspace, *server;
     int timeout, restart, lives, down;
     char **command;
-} options = { .ranks_per_server = 2, .servers = 1, .nspace = "test-job", .timeout = 60, .lives = 100 };
+} options = { .ranks_per_server = 2, .servers = 1, .nspace = "test-job", .server = "test-host", .timeout = 60, .lives = 100 };
 
 /* A namespace: that of the command line, or one that a rank spawned. */
 typedef struct {
@@ -954,12 +957,14 @@ static void start_rank(job_t *job, int rank, char **env)
         _exit(71);
     }
     if (outlives != NULL && outlives->is_started[rank]) {
-        /* By the server before this one, in whose child it may be about to begin. */
+        /* By the server before this one, in whose child it may be about to begin; or that was killed before it had a child. */
         for (int i = 0; outlives->pids[rank] == 0 && i < 5000; i++) {
             usleep(1000);
         }
         job->pids[rank] = outlives->pids[rank];
-        return;
+        if (job->pids[rank] != 0) {
+            return;
+        }
     }
     if (outlives != NULL) {
         outlives->is_started[rank] = true;
@@ -1053,7 +1058,7 @@ static int collect_ranks(void)
             state = outlives != NULL ? outlives->states[rank] : state;
             int code = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
             note("rank %d ended with status %d", rank, code);
-            if (code != 0 && exit_status < 0) {
+            if (code != 0 && exit_status < 0 && !(options.ignores_deaths && WIFSIGNALED(state))) {
                 end_job(code);
                 run_posted();
             }
@@ -2106,7 +2111,7 @@ static int serve(void)
         add(&infos, PMIX_ACCESS_USERIDS, value_uint32(options.let));
     }
     if (options.kind != KIND_SLURM && options.kind != KIND_FLUX) {
-        add_text(&infos, PMIX_SERVER_NSPACE, "test-host");
+        add_text(&infos, PMIX_SERVER_NSPACE, options.server);
     }
     if (options.kind != KIND_SLURM) {
         add(&infos, PMIX_SERVER_RANK, value_rank(me));
@@ -2212,7 +2217,8 @@ static int wait_for_server(pid_t server)
 static int supervise(bool *is_server)
 {
     char name[sizeof(tmpdir) + 16];
-    snprintf(name, sizeof(name), "%s/server", tmpdir);
+    const char *file = getenv("HOST_SERVER_FILE"); /* where several hosts have one directory */
+    snprintf(name, sizeof(name), "%s%s", file != NULL ? file : tmpdir, file != NULL ? "" : "/server");
     setenv("HOST_SERVER", name, 1);
     outlives = mmap(NULL, sizeof(*outlives), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (outlives == MAP_FAILED || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
@@ -2230,7 +2236,9 @@ static int supervise(bool *is_server)
         if (server == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             alarm(options.timeout);
-            char byte;
+            char byte, life[16];
+            snprintf(life, sizeof(life), "%d", outlives->life);
+            setenv("HOST_LIFE", life, 1);
             close(ready[1]);
             ssize_t got = read(ready[0], &byte, 1); /* the file has its number */
             (void) got;
@@ -2347,6 +2355,10 @@ static void read_options(int argc, char **argv)
             options.owner = atoi(value);
         } else if (strcmp(name, "--let") == 0) {
             options.let = atoi(value);
+        } else if (strcmp(name, "--server") == 0) {
+            options.server = value;
+        } else if (strcmp(name, "--deaths") == 0) {
+            options.ignores_deaths = strcmp(value, "ignore") == 0;
         } else if (strcmp(name, "--nspace") == 0) {
             options.nspace = value;
         } else if (strcmp(name, "--restartable") == 0) {

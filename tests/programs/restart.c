@@ -1,6 +1,6 @@
 /* A rank whose server is killed and started again: `host --restartable` is its launcher.
  *
- *   restart STEP [KILLS]
+ *   restart STEP [KILLS [READS]]
  *
  * STEP says where the server is killed:
  *   init    before PMIx_Init
@@ -10,6 +10,11 @@
  *   half    in a fence that all but rank 0 have entered
  *   get     while all but rank 0 wait for a key of rank 0
  *   event   after an event handler was registered: its server forgets it, and the event comes all the same
+ *   points  nowhere, or with KILLS 1 once in the middle of a job in which a server does all that it has a journal for; others kill it
+ *           elsewhere (`failing.c`)
+ *   dead    while there is none, the last rank dies, too
+ *   puts    and while there is none the ranks put, commit and fence
+ *   reads   KILLS times (0 or 1) while all but rank 0 read shared memory for READS milliseconds
  *   storm   KILLS times while the ranks fence, one fence after the other
  *   lost    and is not started again
  * Each rank prints a line for what differs from what it expects, and "rank N done".
@@ -23,7 +28,7 @@
 
 static pmix_proc_t self;
 static uint32_t size;
-static int faults;
+static int faults, kills;
 
 __attribute__((format(printf, 1, 2))) static void differs(const char *format, ...)
 {
@@ -255,7 +260,6 @@ static void event_after(void)
 }
 
 static atomic_bool is_over;
-static int kills;
 
 static void *kill_again_and_again(void *unused)
 {
@@ -293,6 +297,111 @@ static void storm(void)
     say("rank %u fenced %u times", self.rank, 2 * round);
 }
 
+static void at_points(void)
+{
+    publish_round("first", 1);
+    fence();
+    if (self.rank == 0) {
+        pause_ms(5);
+        put("late", number_of(0, 1));
+        expect("PMIx_Commit", PMIx_Commit(), PMIX_SUCCESS);
+        if (kills > 0) {
+            kill_server(false);
+        }
+    } else {
+        expect_number(0, "late", false, number_of(0, 1));
+    }
+    publish_round("second", 2);
+    publish_round("first", 3);
+}
+
+/* The last rank dies without a server that could see it; the others' fence ends with a status that says so, when the time is over for which
+ * a rank waits. */
+static void dies_meanwhile(void)
+{
+    publish_round("first", 1);
+    pid_t former = server();
+    if (self.rank == size - 1) {
+        pause_ms(200);
+        kill_server(false);
+        kill(getpid(), SIGKILL);
+    }
+    while (server() == former) {
+        pause_ms(1);
+    }
+    infos_t infos = { 0 };
+    add(&infos, PMIX_COLLECT_DATA, value_bool(true));
+    expect("PMIx_Fence", PMIx_Fence(NULL, 0, infos.items, infos.count), PMIX_ERR_PARTIAL_SUCCESS);
+    free_infos(&infos);
+    for (pmix_rank_t rank = 0; rank < size; rank++) {
+        expect_number(rank, "first", true, number_of(rank, 1));
+    }
+}
+
+static void puts_meanwhile(void)
+{
+    publish_round("first", 1);
+    pid_t former = server();
+    fence();
+    if (self.rank == 0) {
+        kill_server(false);
+    }
+    /* The server may be down for a while (`host --down`), and nobody waits for it here. */
+    pause_ms(50);
+    if (server() != former) {
+        say("rank %u: the next server was there before it was put to use", self.rank);
+    }
+    publish_round("second", 2);
+    publish_round("first", 3);
+}
+
+static long reads;
+
+static long now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000L + now.tv_nsec;
+}
+
+static void reads_meanwhile(void)
+{
+    /* How many reads took so many times 10 ns; the last has all that took longer. */
+    static unsigned counts[100001];
+    publish_round("first", 1);
+    fence();
+    if (self.rank == 0) {
+        pause_ms(reads / 2);
+        if (kills > 0) {
+            kill_server(false);
+        }
+        pause_ms(reads - reads / 2);
+    } else {
+        long end = now_ns() + reads * 1000000L, before = now_ns(), slowest = 0, all = 0, failed = 0;
+        while (before < end) {
+            uint32_t number = 0;
+            pmix_rank_t rank = all % size;
+            failed += get(rank, "first", true, &number) != PMIX_SUCCESS || number != number_of(rank, 1);
+            long after = now_ns(), took = after - before;
+            before = after;
+            slowest = took > slowest ? took : slowest;
+            counts[took / 10 < 100000 ? took / 10 : 100000]++;
+            all++;
+        }
+        long at = 0, least = 0;
+        for (long more = 0; at <= 100000 && more < all - all / 10000; at++) {
+            more += counts[at];
+            least = least == 0 && more >= all / 2 ? at : least;
+        }
+        say("reads: rank %u %ld reads, %ld failed, %ld ns slowest, %ld ns median, %ld ns 99.99%%", self.rank, all, failed, slowest, least * 10,
+            at * 10);
+        if (failed > 0) {
+            differs("%ld reads failed", failed);
+        }
+    }
+    fence();
+}
+
 static void not_again(void)
 {
     listen_for_events();
@@ -325,7 +434,8 @@ static void not_again(void)
 int main(int argc, char **argv)
 {
     const char *step = argc > 1 ? argv[1] : "";
-    kills = argc > 2 ? atoi(argv[2]) : 5;
+    kills = argc > 2 ? atoi(argv[2]) : strcmp(step, "storm") == 0 ? 5 : 0;
+    reads = argc > 3 ? atol(argv[3]) : 1000;
     if (strcmp(step, "init") == 0) {
         /* The last rank kills it while others begin. */
         if (strcmp(getenv("PMIX_RANK"), "1") == 0) {
@@ -362,6 +472,14 @@ int main(int argc, char **argv)
         in_get();
     } else if (strcmp(step, "event") == 0) {
         event_after();
+    } else if (strcmp(step, "points") == 0) {
+        at_points();
+    } else if (strcmp(step, "dead") == 0) {
+        dies_meanwhile();
+    } else if (strcmp(step, "puts") == 0) {
+        puts_meanwhile();
+    } else if (strcmp(step, "reads") == 0) {
+        reads_meanwhile();
     } else if (strcmp(step, "storm") == 0) {
         storm();
     } else if (strcmp(step, "lost") == 0) {
