@@ -393,7 +393,7 @@ static void reads_meanwhile(void)
             more += counts[at];
             least = least == 0 && more >= all / 2 ? at : least;
         }
-        say("reads: rank %u %ld reads, %ld failed, %ld ns slowest, %ld ns median, %ld ns 99.99%%", self.rank, all, failed, slowest, least * 10,
+        say("reads: rank %u %ld reads, %ld failed, %ld slowest_ns, %ld median_ns, %ld slow_ns", self.rank, all, failed, slowest, least * 10,
             at * 10);
         if (failed > 0) {
             differs("%ld reads failed", failed);
