@@ -5,12 +5,14 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use pmix_dstore::codec::{BufferType, Module};
 use pmix_dstore::environment;
 use pmix_dstore::log::{self, Level, Target, Writer};
 use pmix_dstore::model::{Nspace, Proc, Rank, Result, Status};
 use pmix_dstore::segment::FileId;
+use pmix_dstore::settings;
 
 use crate::recorder::RecorderSettings;
 
@@ -95,6 +97,9 @@ pub struct Environment {
     pub directory_id: Option<FileId>,
     /// `PMIX_DSTORE_SECRET`, set by our own server: 64 hex digits.
     pub secret: Option<String>,
+    /// `PMIX_DSTORE_RESTART`, set by our own server: for how long a process connects again to a server that was killed. `None` where nobody
+    /// restarts it.
+    pub restart: Option<Duration>,
     /// `PMIX_LAUNCHER_RNDZ_URI`: the address of the debugger that started this process as a launcher.
     pub launcher_rendezvous: Option<String>,
     /// Whether segments may be mapped: `PMIX_DSTORE_SHM` is not `0`.
@@ -119,7 +124,10 @@ impl Environment {
             ends.push(text.len());
             may_be_watched |= variable.strip_prefix(b"PMIX_DSTORE_").is_some_and(|name| {
                 // Lengths that the compiler knows: a comparison is no call.
-                name.starts_with(b"RECORD=") || name.starts_with(b"DUMP_SIGNAL=") || name.starts_with(b"STATS=")
+                name.starts_with(b"RECORD=")
+                    || name.starts_with(b"DUMP_SIGNAL=")
+                    || name.starts_with(b"STATS=")
+                    || name.starts_with(b"RESTART=")
             });
             false
         });
@@ -159,18 +167,20 @@ impl Environment {
         Ok(Environment::unwatched(&lookup)?.watched(lookup))
     }
 
-    /// This environment with what the variables of recorder and counts say. Hardly any process has them, so that their names are not
+    /// This environment with what the variables of recorder, counts and restart say. Hardly any process has them, so that their names are not
     /// searched for in each start.
     #[cold]
     fn watched(self, lookup: impl Fn(&str) -> Option<OsString>) -> Environment {
         let is_set = |name| lookup(name).is_some_and(|value| value == "1");
         let counts_gets = is_set("PMIX_DSTORE_STATS");
+        let restart = lookup("PMIX_DSTORE_RESTART").and_then(|value| settings::seconds(value.to_str()?));
+        let restart = restart.filter(|limit| !limit.is_zero());
         if environment::is_privileged() {
-            return Environment { counts_gets, ..self };
+            return Environment { counts_gets, restart, ..self };
         }
         let dump_signal = lookup("PMIX_DSTORE_DUMP_SIGNAL").map(|value| value.to_string_lossy().into_owned());
         let recorder = RecorderSettings { file: is_set("PMIX_DSTORE_RECORD"), dump_signal };
-        Environment { counts_gets, recorder, ..self }
+        Environment { counts_gets, restart, recorder, ..self }
     }
 
     fn unwatched(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Environment> {
@@ -212,6 +222,7 @@ impl Environment {
             directory: lookup("PMIX_DSTORE_SEGMENTS").map(PathBuf::from),
             directory_id: text("PMIX_DSTORE_INODE").and_then(|id| id.parse().ok()),
             secret: text("PMIX_DSTORE_SECRET"),
+            restart: None,
             launcher_rendezvous: text("PMIX_LAUNCHER_RNDZ_URI"),
             shared_memory: text("PMIX_DSTORE_SHM").is_none_or(|value| value != "0"),
             recorder: RecorderSettings::default(),

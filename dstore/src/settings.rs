@@ -34,12 +34,13 @@ enum For {
 }
 
 /// The settings without [`PREFIX`].
-const SETTINGS: [(&str, For, Values); 16] = [
+const SETTINGS: [(&str, For, Values); 17] = [
     ("SHM", For::Ranks, SWITCH),
     ("SLURM_FENCE", For::Servers, Values::OneOf(&["always", "never"])),
     ("TRUST_CLAIMS", For::Servers, SWITCH),
     ("TOOL_PROOF", For::Servers, SWITCH),
     ("GET_WAIT", For::Servers, Values::Seconds),
+    ("RESTART", For::Servers, Values::Seconds),
     ("LOG", For::Ranks, Values::Text),
     ("LOG_FILE", For::Ranks, Values::Text),
     ("TRACE", For::Ranks, SWITCH),

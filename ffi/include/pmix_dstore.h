@@ -1,4 +1,5 @@
-/* What this library alone has: RFC0003's connect, which gives the connected processes a namespace of their own.
+/* What this library alone has: RFC0003's connect, which gives the connected processes a namespace of their own, and
+ * servers that are restarted.
  *
  * The RFC calls these functions PMIx_Connect and PMIx_Disconnect. The standard gave those names to functions with other
  * parameters, which pmix.h declares. A program that also runs on other libraries looks these up with dlsym. */
@@ -19,6 +20,10 @@ extern "C" {
 #define PMIX_CONNECT_ID "pmix.cnt.id"
 /* No release had a string for this one. */
 #define PMIX_CONNECT_EARLY_TERM_ALLOWED "pmix.dstore.cnt.early"
+
+/* Of PMIx_server_init: the seconds (uint32_t) for which clients of a server that was killed wait for the one that is
+ * started in its place. */
+#define PMIX_DSTORE_RESTART "pmix.dstore.restart"
 
 /* The event of a disconnect. No release had a number for it; -148 to -150 are taken. */
 #define PMIX_PROC_HAS_DISCONNECTED -1149

@@ -70,6 +70,13 @@ pub(crate) struct Config {
     pub late_key_wait: Duration,
     /// [`Host::stock_release`](crate::Host::stock_release).
     pub stock_release: Option<u32>,
+    /// For how long clients wait for the server that is started in the place of this one, if it is killed (`PMIX_DSTORE_RESTART`). `None`:
+    /// nobody starts one.
+    pub restart: Option<Duration>,
+    /// How many servers were before this one.
+    pub life: u32,
+    /// The server's name as far as its host gives it, which is the same when the host is started again.
+    pub lasting_name: String,
 }
 
 /// The host's settings for rendezvous files.
@@ -150,6 +157,9 @@ impl Config {
                 .and_then(|value| settings::seconds(&value))
                 .unwrap_or(LATE_KEY_WAIT),
             stock_release: None,
+            restart: restart(infos, variable("PMIX_DSTORE_RESTART"))?,
+            life: 0,
+            lasting_name: lasting_name(infos)?,
         })
     }
 
@@ -187,6 +197,19 @@ fn text(infos: &[Info], key: &str) -> Result<Option<String>> {
     }
 }
 
+/// For how long clients wait for a restarted server: as the administrator says, or else the host; `None` for no time.
+///
+/// # Errors
+/// `BAD_PARAM` if the host's attribute is no number.
+fn restart(infos: &[Info], set: Option<String>) -> Result<Option<Duration>> {
+    let given = match Info::find(infos, keys::DSTORE_RESTART) {
+        None => None,
+        Some(value) => Some(Duration::from_secs(value.as_u64().ok_or(Status::ERR_BAD_PARAM)?)),
+    };
+    let limit = set.and_then(|value| settings::seconds(&value)).or(given);
+    Ok(limit.filter(|limit| !limit.is_zero()))
+}
+
 /// Whether an attribute is true, if the host gives it.
 fn is_true(infos: &[Info], key: &str) -> Option<bool> {
     Info::find(infos, key).map(Value::is_true)
@@ -197,15 +220,26 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// The server's own namespace and rank.
-fn own_name(infos: &[Info], hostname: &str) -> Result<Proc> {
-    let nspace = text(infos, keys::SERVER_NSPACE)?
-        .or_else(|| variable("PMIX_SERVER_NAMESPACE"))
-        .unwrap_or_else(|| format!("pmix-server.{hostname}.{}", std::process::id()));
+/// The server's namespace and rank as the host gives them.
+fn given_name(infos: &[Info]) -> Result<(Option<String>, u32)> {
+    let nspace = text(infos, keys::SERVER_NSPACE)?.or_else(|| variable("PMIX_SERVER_NAMESPACE"));
     let rank = match Info::find(infos, keys::SERVER_RANK) {
         Some(rank) => rank.as_u32().ok_or(Status::ERR_BAD_PARAM)?,
         None => variable("PMIX_SERVER_RANK").and_then(|rank| rank.parse().ok()).unwrap_or(0),
     };
+    Ok((nspace, rank))
+}
+
+/// [`Config::lasting_name`].
+fn lasting_name(infos: &[Info]) -> Result<String> {
+    let (nspace, rank) = given_name(infos)?;
+    Ok(format!("{}.{rank}", nspace.unwrap_or_default()))
+}
+
+/// The server's own namespace and rank.
+fn own_name(infos: &[Info], hostname: &str) -> Result<Proc> {
+    let (nspace, rank) = given_name(infos)?;
+    let nspace = nspace.unwrap_or_else(|| format!("pmix-server.{hostname}.{}", std::process::id()));
     Ok(Proc::new(Nspace::new(nspace).map_err(|_| Status::ERR_BAD_PARAM)?, Rank(rank)))
 }
 
@@ -331,6 +365,20 @@ mod tests {
         assert_eq!(files(None, &[new]), [PathBuf::from("/b")]);
         assert_eq!(files(None, &[new, old]), [PathBuf::from("/a"), PathBuf::from("/b")]);
         assert_eq!(files(Some("/b"), &[new, old]), [PathBuf::from("/b")]);
+    }
+
+    #[test]
+    fn the_administrator_says_how_long_clients_wait_for_a_restarted_server_or_the_host() {
+        let host = |value| [Info::new(keys::DSTORE_RESTART, value)];
+        let (ten, half) = (Some(Duration::from_secs(10)), Some(Duration::from_millis(500)));
+        let text = |text: &str| Some(text.to_owned());
+        assert_eq!(restart(&[], None), Ok(None));
+        assert_eq!(restart(&host(Value::Uint32(10)), None), Ok(ten));
+        assert_eq!(restart(&host(Value::Uint32(10)), text("0.5")), Ok(half));
+        assert_eq!(restart(&host(Value::Uint32(10)), text("0")), Ok(None));
+        assert_eq!(restart(&host(Value::Uint32(10)), text("soon")), Ok(ten), "which is complained of");
+        assert_eq!(restart(&host(Value::Uint32(0)), None), Ok(None));
+        assert_eq!(restart(&host(Value::string("ten")), None), Err(Status::ERR_BAD_PARAM));
     }
 
     #[test]

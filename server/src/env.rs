@@ -54,6 +54,9 @@ pub(crate) fn of_client(config: &Config, proc: &Proc, port: u16, shared: Option<
         env.push(("PMIX_DSTORE_SEGMENTS".to_owned(), directory.into()));
         env.push(("PMIX_DSTORE_INODE".to_owned(), id.to_string().into()));
         env.push(("PMIX_DSTORE_SECRET".to_owned(), secret.into()));
+        if let Some(limit) = config.restart {
+            env.push(("PMIX_DSTORE_RESTART".to_owned(), limit.as_secs_f64().to_string().into()));
+        }
     }
     env
 }

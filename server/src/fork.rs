@@ -41,6 +41,7 @@ pub(crate) fn setup_fork(shared: &SharedState, proc: &Proc) -> Vec<(String, OsSt
                 engine.opening(&proc.nspace)
             });
             shared.await_published(opening.as_slice(), true);
+            shared.write_journals();
             shared.feed(|engine| engine.setup_fork(proc))
         }
     })

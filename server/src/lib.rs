@@ -47,6 +47,7 @@ mod publisher;
 mod remote;
 mod rendezvous;
 mod report;
+mod restart;
 mod secret;
 mod server;
 mod shared_state;

@@ -1,6 +1,7 @@
 //! Performs the engine's publications: writes directories, segments and the clients' sockets, never with the engine's lock held.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::fs;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -16,14 +17,15 @@ use pmix_dstore::fallible_alloc;
 use pmix_dstore::file_ban;
 use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::job::JobData;
-use pmix_dstore::model::{Bytes, Key, Result, Status};
-use pmix_dstore::segment::{ModexBuilder, PublishError, Publisher, SOCKET_NAME, SegmentKind, build_job};
+use pmix_dstore::model::{Bytes, Key, Nspace, Result, Status};
+use pmix_dstore::segment::{JOURNAL_NAME, ModexBuilder, PublishError, Publisher, SOCKET_NAME, SegmentKind, build_job};
 
 use crate::config::Config;
 use crate::engine::{
-    Batch, Content, DirectoryNumber, LiveSegment, Merged, ModexBatch, Plan, Published, Replacement, Work, Written,
-    without_shared_memory,
+    Batch, Content, DirectoryNumber, JournalEntry, LiveSegment, Merged, ModexBatch, Plan, Published, Replacement, Work,
+    Written, without_shared_memory,
 };
+use crate::restart::{Inherited, JournalFile, Origin, Record};
 
 /// The writer of a segment, for `pmixctl inspect`.
 const CREATOR: &str = concat!("pmix-dstore ", env!("CARGO_PKG_VERSION"));
@@ -50,6 +52,8 @@ impl From<PublishError> for GaveUp {
 /// The shared memory of one namespace.
 struct NspacePublisher {
     publisher: Publisher,
+    /// It is of the server before this one.
+    is_inherited: bool,
 }
 
 impl NspacePublisher {
@@ -58,7 +62,11 @@ impl NspacePublisher {
         let mut written = Written::default();
         if batch.writes_job {
             let bytes = build_job(&batch.job, CREATOR).map_err(|error| GaveUp(error.to_string()))?;
-            self.publisher.publish(SegmentKind::Job, &bytes)?;
+            // The readers of a server before this one have the same.
+            match self.is_inherited {
+                true => self.publisher.publish_changed_job(&bytes)?,
+                false => self.publisher.publish(SegmentKind::Job, &bytes)?,
+            };
             written.job_bytes = Some(bytes.len() as u64);
         }
         if let Some(modex) = batch.modex.take() {
@@ -125,10 +133,21 @@ fn listen(publisher: &mut Publisher, mode: u32) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
+/// The line about a journal that cannot be written.
+pub(crate) fn no_journal(path: &Path, error: &dyn Display) -> String {
+    format!("{}: {error}; if this server is killed, its clients cannot go on with another one", path.display())
+}
+
 /// The directories of all namespaces.
 pub(crate) struct Publishers {
     tmpdir: PathBuf,
     socket_mode: u32,
+    /// What journals say of this server.
+    origin: Origin,
+    /// Directories of servers that were killed, until their namespaces are registered again.
+    inherited: Mutex<HashMap<Nspace, Inherited>>,
+    /// Journals, if the server may be restarted. Locked before the engine.
+    journals: Mutex<HashMap<DirectoryNumber, JournalFile>>,
     /// The directories that no thread works on.
     directories: Mutex<HashMap<DirectoryNumber, NspacePublisher>>,
     /// Sockets that the server's thread has not taken over yet.
@@ -152,9 +171,55 @@ impl Publishers {
         Publishers {
             tmpdir: config.server_tmpdir.clone(),
             socket_mode: config.socket_mode,
+            origin: Origin::of_server(config),
+            inherited: Mutex::default(),
+            journals: Mutex::default(),
             directories: Mutex::default(),
             listeners: Mutex::default(),
             worker: Mutex::default(),
+        }
+    }
+
+    /// Takes the directories of servers that were killed.
+    pub fn inherit(&self, directories: HashMap<Nspace, Inherited>) {
+        *self.inherited.lock() = directories;
+    }
+
+    /// Removes those whose namespaces were not registered again.
+    pub fn disinherit(&self) {
+        self.inherited.lock().clear();
+    }
+
+    /// Writes to the journals what `pending` takes, by whether a journal exists; returns which of them failed, and why.
+    pub fn write_journals(
+        &self,
+        pending: impl FnOnce(&dyn Fn(DirectoryNumber) -> bool) -> Vec<(DirectoryNumber, JournalEntry)>,
+    ) -> Vec<(DirectoryNumber, PathBuf, String)> {
+        let mut journals = self.journals.lock();
+        let pending = pending(&|number| journals.contains_key(&number));
+        let mut failed = Vec::new();
+        for (number, entry) in pending {
+            let Some(journal) = journals.get_mut(&number) else { continue };
+            let written = match entry {
+                JournalEntry::Append(record) => journal.append(&record).map_err(|error| error.to_string()),
+                JournalEntry::Rewrite(records) => journal.rewrite(&records).map_err(|error| error.to_string()),
+                JournalEntry::Stop(why) => Err(why),
+            };
+            if let Err(why) = written
+                && let Some(journal) = journals.remove(&number)
+            {
+                failed.push((number, journal.path(), why));
+                // A part of it would be worse than none.
+                journal.remove();
+            }
+        }
+        failed
+    }
+
+    /// Removes the journal of a directory.
+    fn remove_journal(&self, number: DirectoryNumber) {
+        if let Some(journal) = self.journals.lock().remove(&number) {
+            journal.remove();
         }
     }
 
@@ -167,6 +232,7 @@ impl Publishers {
                 let mut log = Vec::new();
                 let written = self.write(number, of_nspace, &mut batch, &mut log).inspect_err(|GaveUp(error)| {
                     self.listeners.lock().remove(&number);
+                    self.remove_journal(number);
                     // Without a directory the lines about its socket are of no use.
                     log.clear();
                     log.push(without_shared_memory(&batch.job.nspace, error));
@@ -175,6 +241,7 @@ impl Publishers {
             }
             Work::Retire => {
                 self.listeners.lock().remove(&number);
+                self.remove_journal(number);
                 // Dropping it notifies readers and removes the files.
                 drop(of_nspace);
                 Published { directory: number, written: None, log: Vec::new() }
@@ -202,15 +269,48 @@ impl Publishers {
             }
             None if !batch.opens => return Err(GaveUp("its directory is gone".into())),
             None => {
-                let mut publisher = Publisher::create(&self.tmpdir, &batch.job.nspace, batch.owner.take())?;
+                let (mut publisher, is_inherited) = self.open(batch)?;
+                if let Some(records) = batch.journal.take() {
+                    self.begin_journal(number, &publisher, &batch.job.nspace, &records, log);
+                }
                 let has_socket = self.listen(number, &mut publisher, log);
                 opened = Some((publisher.directory().to_owned(), publisher.directory_id(), has_socket));
-                NspacePublisher { publisher }
+                NspacePublisher { publisher, is_inherited }
             }
         };
         let written = of_nspace.write(batch)?;
         self.directories.lock().insert(number, of_nspace);
         Ok(Written { opened, ..written })
+    }
+
+    /// Makes the directory of a namespace, or takes that of a server before this one.
+    fn open(&self, batch: &mut Batch) -> Result<(Publisher, bool), GaveUp> {
+        let nspace = &batch.job.nspace;
+        let inherited = self.inherited.lock().remove(nspace).and_then(Inherited::into_publisher);
+        match inherited {
+            Some(publisher) => {
+                if let Some(owner) = batch.owner.take() {
+                    publisher.give_to(owner)?;
+                }
+                Ok((publisher, true))
+            }
+            None => Ok((Publisher::create(&self.tmpdir, nspace, batch.owner.take())?, false)),
+        }
+    }
+
+    /// Begins the journal of a directory. Without one the server cannot be restarted, and goes on.
+    fn begin_journal(
+        &self,
+        number: DirectoryNumber,
+        publisher: &Publisher,
+        nspace: &Nspace,
+        records: &[Record],
+        log: &mut Vec<String>,
+    ) {
+        match JournalFile::create(publisher, nspace, &self.origin, records) {
+            Ok(journal) => drop(self.journals.lock().insert(number, journal)),
+            Err(error) => log.push(no_journal(&publisher.directory().join(JOURNAL_NAME), &error)),
+        }
     }
 
     /// Creates the clients' socket; returns whether it succeeded.

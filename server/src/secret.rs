@@ -19,6 +19,16 @@ impl Secret {
         Ok(Secret(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
     }
 
+    /// The number of hex digits.
+    pub const LEN: usize = 64;
+
+    /// The secret with these digits; `None` if they are none.
+    pub fn of(digits: &[u8]) -> Option<Secret> {
+        let is_good =
+            digits.len() == Secret::LEN && digits.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        is_good.then(|| Secret(String::from_utf8_lossy(digits).into_owned()))
+    }
+
     /// The hex digits.
     pub fn text(&self) -> &str {
         &self.0

@@ -110,6 +110,7 @@ impl Server {
         };
         // Writes the files on this thread, without the engine's lock.
         self.shared.await_published(&tickets, !has_callback);
+        self.shared.write_journals();
         match status {
             _ if has_callback => Status::SUCCESS,
             status if status.is_success() => Status::OPERATION_SUCCEEDED,

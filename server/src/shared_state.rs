@@ -23,12 +23,15 @@ use crate::journal::{Journal, Reason};
 use crate::keepalive;
 use crate::log::log;
 use crate::own_requests::OwnRequests;
-use crate::publisher::Publishers;
+use crate::publisher::{Publishers, no_journal};
+use crate::restart::Estates;
 
 /// The state of one server, without what its handle alone needs.
 pub(crate) struct SharedState {
     pub engine: EngineLock,
     pub publishers: Publishers,
+    /// Journals are kept.
+    is_restartable: bool,
     /// Notified after each publication.
     published: Condvar,
     pub host: Arc<dyn Host>,
@@ -49,6 +52,7 @@ impl SharedState {
     pub fn new(config: Config, port: u16, host: Arc<dyn Host>, wake: EventFd) -> Arc<SharedState> {
         Arc::new_cyclic(|this: &Weak<SharedState>| SharedState {
             publishers: Publishers::new(&config),
+            is_restartable: config.restart.is_some(),
             published: Condvar::new(),
             engine: EngineLock::new(Engine::new(config, port, this.clone())),
             host,
@@ -88,6 +92,25 @@ impl SharedState {
         if is_awaited {
             self.wake();
         }
+    }
+
+    /// Writes to the journals what the engine has noted. Comes before the messages that the notes precede.
+    pub fn write_journals(&self) {
+        if !self.is_restartable {
+            return;
+        }
+        let failed = self.publishers.write_journals(|exists| self.engine.lock().take_journal(exists));
+        for (number, path, why) in failed {
+            self.engine.lock().journal_failed(number);
+            self.log(&no_journal(&path, &why));
+        }
+    }
+
+    /// Takes what servers that were killed have left.
+    pub fn inherit(&self, estates: Estates) {
+        estates.lines.iter().for_each(|line| self.log(line));
+        self.publishers.inherit(estates.directories);
+        self.engine.lock().expect_again(estates.estates);
     }
 
     /// Performs a plan of the engine; a large one on the publisher's own thread, so that this thread can serve other clients.

@@ -182,6 +182,9 @@ impl Simulation {
             slurm_fence: SlurmFence::Agreed,
             late_key_wait: LATE_KEY_WAIT,
             stock_release: None,
+            restart: None,
+            life: 0,
+            lasting_name: String::new(),
         };
         let sink: Weak<dyn AnswerSink> = Weak::<NoSink>::new();
         Simulation { engine: Engine::new(config, 1, sink), hostname: hostname.to_owned(), plans: BTreeMap::new() }

@@ -1,15 +1,17 @@
-/* Lets one allocation or one call of the system fail, in one process, once. To be preloaded:
+/* Lets one allocation or one call of the system fail, in one process, once; or ends the process there. To be preloaded:
  *
- *   LD_PRELOAD=failing.so FAILING_IN=ROLE FAILING_WHAT=WHAT [FAILING_AT=N [FAILING_HOW=K] [FAILING_TIMES=T]] FAILING_LOG=FILE
+ *   LD_PRELOAD=failing.so FAILING_IN=ROLE FAILING_WHAT=WHAT [FAILING_AT=N [FAILING_HOW=K] [FAILING_TIMES=T]] [FAILING_LIFE=LIFE] FAILING_LOG=FILE
  *
  *   ROLE    a rank's number, or server: the process without one
- *   WHAT    memory: malloc, calloc, realloc, posix_memalign; or calls: functions of the C library that are calls of the system
+ *   WHAT    memory: malloc, calloc, realloc, posix_memalign; or calls: functions of the C library that are calls of the system; or crash: of
+ *           these, the ones that change what other processes see. The process is killed (SIGKILL) before the Nth
+ *   LIFE    with crash: counts in the process alone whose HOST_LIFE it is (`host --restartable`)
  *   N       the first that fails, counted from 1; 0, the default, lets none fail
  *   K       of the errors that this function can have, the Kth, from 0
  *   T       so many fail, one after the other (default 1)
  *
  * Only those count that code of libpmix.so.2 makes: a program's own failures are not the library's. The log gets a line "total N" when the
- * process ends by itself, "failed N FUNCTION ERROR" for each that failed, and "none N FUNCTION" if it has no such error.
+ * process ends by itself, "failed N FUNCTION ERROR" for each that failed, "none N FUNCTION" if it has no such error, and "killed N FUNCTION".
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -18,6 +20,7 @@
 #include <fcntl.h>
 #include <link.h>
 #include <poll.h>
+#include <signal.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -39,10 +42,11 @@ extern void *__libc_calloc(size_t, size_t);
 extern void *__libc_realloc(void *, size_t);
 extern void *__libc_memalign(size_t, size_t);
 
-enum { NOTHING, MEMORY, CALLS };
+enum { NOTHING, MEMORY, CALLS, CRASH };
 
 static int what;
 static long first, times = 1, how;
+static const char *life;
 static atomic_long count;
 static atomic_bool ready;
 /* Where the code of libpmix.so.2 lies. */
@@ -93,7 +97,8 @@ __attribute__((constructor)) static void begin(void)
         return;
     }
     dl_iterate_phdr(find_library, NULL);
-    what = strcmp(wanted, "memory") == 0 ? MEMORY : CALLS;
+    what = strcmp(wanted, "memory") == 0 ? MEMORY : strcmp(wanted, "crash") == 0 ? CRASH : CALLS;
+    life = getenv("FAILING_LIFE");
     const char *text = getenv("FAILING_AT");
     first = text == NULL ? 0 : atol(text);
     text = getenv("FAILING_TIMES");
@@ -151,9 +156,32 @@ int posix_memalign(void **memory, size_t alignment, size_t size)
 
 /* ---- calls of the system ----------------------------------------------------------------------------------------- */
 
+/* Where the process is to end before a call that changes what others see, it does so here. */
+static void crash_before(const char *name, const void *caller)
+{
+    static const char *const changes[] = { "writev", "pwrite64", "send", "sendmsg", "bind", "listen", "accept4", "shutdown", "mkdir", "mkdirat",
+                                           "chmod", "fchmod", "fchown", "rename", "renameat", "unlink", "unlinkat", "rmdir", "flock",
+                                           "write", "creating" };
+    const char *now = getenv("HOST_LIFE");
+    if (what != CRASH || (life != NULL && (now == NULL || strcmp(now, life) != 0))) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+        if (strcmp(name, changes[i]) == 0) {
+            long number = fails(CRASH, caller);
+            if (number > 0) {
+                write_log("killed %ld %s\n", number, name);
+                kill(getpid(), SIGKILL);
+            }
+            return;
+        }
+    }
+}
+
 /* Whether this call fails; errno is set then. */
 static int error_of(const char *name, const int *errors, const void *caller)
 {
+    crash_before(name, caller);
     long number = fails(CALLS, caller);
     if (number == 0) {
         return 0;
@@ -192,6 +220,7 @@ static int error_of(const char *name, const int *errors, const void *caller)
         va_start(args, last); \
         long one = va_arg(args, long); \
         va_end(args); \
+        crash_before((last & O_CREAT) != 0 ? "creating" : #name, CALLER); \
         if (error_of(#name, ERRORS(__VA_ARGS__), CALLER) != 0) { \
             return -1; \
         } \
@@ -266,6 +295,7 @@ CALL(int, -1, chmod, (const char *path, mode_t mode), (path, mode), EPERM)
 CALL(int, -1, fchmod, (int fd, mode_t mode), (fd, mode), EPERM)
 CALL(int, -1, fchown, (int fd, uid_t uid, gid_t gid), (fd, uid, gid), EPERM)
 CALL(int, -1, rename, (const char *from, const char *to), (from, to), ENOSPC, EACCES)
+CALL(int, -1, renameat, (int at, const char *from, int to_at, const char *to), (at, from, to_at, to), ENOSPC, EACCES)
 CALL(int, -1, unlink, (const char *path), (path), EACCES, EIO)
 CALL(int, -1, unlinkat, (int at, const char *path, int flags), (at, path, flags), EACCES, EIO)
 CALL(int, -1, rmdir, (const char *path), (path), EBUSY)
@@ -300,6 +330,13 @@ ssize_t write(int fd, const void *of, size_t len)
         real_fstat(fd, &file);
     }
     /* One to an eventfd that does not wait has none. */
+    if (what == CRASH && ready) {
+        /* A thread that wakes another one changes nothing. */
+        real_fstat(fd, &file);
+        const bool is_seen = S_ISREG(file.st_mode) || S_ISSOCK(file.st_mode);
+        crash_before(is_seen ? "write" : "", CALLER);
+        return real(fd, of, len);
+    }
     const int *errors = S_ISREG(file.st_mode)                             ? ERRORS(ENOSPC, EINTR, EIO)
                         : S_ISSOCK(file.st_mode) || S_ISFIFO(file.st_mode) ? ERRORS(EPIPE, EINTR, EAGAIN)
                                                                            : ERRORS(0);

@@ -29,6 +29,13 @@
  *                          the nodes of a job (resolve)
  *   --modex WAY            how direct modex is answered: by the other server (answer, the default), not supported (refuse), or never
  *                          (silent)
+ *   --restartable SECONDS  a parent starts the server again when it is killed; ranks live on, and wait so long for it. The file that
+ *                          HOST_SERVER names has the server's process id, and the server has the number of its life in HOST_LIFE. One
+ *                          server, no spawns
+ *   --lives N              with it: how many servers there are at most (default 100)
+ *   --down MS              with it: how long there is none (default 0)
+ *   --server NAME          the server's namespace (default test-host)
+ *   --deaths WAY           what a rank's death by a signal is to the host: the job's end (end, the default), or nothing (ignore)
  *   --nspace NAME          the job's namespace
  *   --timeout SECONDS      ends everything after this long (default 60)
  *
@@ -50,9 +57,11 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -81,13 +90,13 @@ static struct {
     enum tools tools;
     enum queries queries;
     enum modex modex;
-    bool child_environment;
+    bool child_environment, ignores_deaths;
     uid_t owner, let;
     const char *stop;
-    const char *nspace;
-    int timeout;
+    const char *nspace, *server;
+    int timeout, restart, lives, down;
     char **command;
-} options = { .ranks_per_server = 2, .servers = 1, .nspace = "test-job", .timeout = 60 };
+} options = { .ranks_per_server = 2, .servers = 1, .nspace = "test-job", .server = "test-host", .timeout = 60, .lives = 100 };
 
 /* A namespace: that of the command line, or one that a rank spawned. */
 typedef struct {
@@ -103,6 +112,15 @@ typedef struct {
 #define JOB_COUNT_MAX 8
 static job_t jobs[JOB_COUNT_MAX];
 static int job_count; /* written last when a job is added */
+
+/* Of a job whose server is started again: what outlives it. */
+static struct {
+    int life;
+    bool is_started[RANK_COUNT_MAX];
+    _Atomic pid_t pids[RANK_COUNT_MAX];
+    bool has_ended[RANK_COUNT_MAX];
+    int states[RANK_COUNT_MAX];
+} *outlives;
 
 static int me;           /* number of this server */
 static int peer_fd = -1; /* socket to the other server */
@@ -938,17 +956,41 @@ static void start_rank(job_t *job, int rank, char **env)
         note("socketpair: %s", strerror(errno));
         _exit(71);
     }
+    if (outlives != NULL && outlives->is_started[rank]) {
+        /* By the server before this one, in whose child it may be about to begin; or that was killed before it had a child. */
+        for (int i = 0; outlives->pids[rank] == 0 && i < 5000; i++) {
+            usleep(1000);
+        }
+        job->pids[rank] = outlives->pids[rank];
+        if (job->pids[rank] != 0) {
+            return;
+        }
+    }
+    if (outlives != NULL) {
+        outlives->is_started[rank] = true;
+    }
     note("start rank %d", rank);
     pid_t parent = getpid();
     pid_t pid = fork();
+    if (pid == 0 && outlives != NULL) {
+        /* Nobody's child, so that the parent of all servers inherits it. Without the library's handlers of a fork: this process is a
+         * child itself, in which they hold the server's lock. */
+        pid_t heir = syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+        if (heir != 0) {
+            outlives->pids[rank] = heir;
+            _exit(heir < 0);
+        }
+    }
     if (pid < 0) {
         note("fork: %s", strerror(errno));
         _exit(71);
     }
     if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent) {
-            _exit(71);
+        if (outlives == NULL) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            if (getppid() != parent) {
+                _exit(71);
+            }
         }
         env = env != NULL ? env : environment_of(job, rank);
         if (is_registered_later) {
@@ -976,6 +1018,10 @@ static void start_rank(job_t *job, int rank, char **env)
         _exit(127);
     }
     job->pids[rank] = pid;
+    if (outlives != NULL) {
+        waitpid(pid, NULL, 0);
+        job->pids[rank] = outlives->pids[rank];
+    }
     if (is_registered_later) {
         meet_process(meeting[0]);
         register_flux_client(job, rank);
@@ -1000,7 +1046,8 @@ static int collect_ranks(void)
                 continue;
             }
             int state;
-            if (waitpid(*pid, &state, WNOHANG) == 0) {
+            if (outlives != NULL ? !__atomic_load_n(&outlives->has_ended[rank], __ATOMIC_ACQUIRE)
+                                 : waitpid(*pid, &state, WNOHANG) == 0) {
                 running++;
                 if (kill_at != 0 && time(NULL) >= kill_at) {
                     kill(*pid, SIGKILL);
@@ -1008,9 +1055,10 @@ static int collect_ranks(void)
                 continue;
             }
             *pid = 0;
+            state = outlives != NULL ? outlives->states[rank] : state;
             int code = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
             note("rank %d ended with status %d", rank, code);
-            if (code != 0 && exit_status < 0) {
+            if (code != 0 && exit_status < 0 && !(options.ignores_deaths && WIFSIGNALED(state))) {
                 end_job(code);
                 run_posted();
             }
@@ -2055,11 +2103,15 @@ static int serve(void)
         /* Or Debian's 4.2.2 dies of the first output. */
         add(&infos, PMIX_IOF_LOCAL_OUTPUT, value_bool(false));
     }
+    if (options.restart > 0) {
+        add(&infos, "pmix.dstore.restart", value_uint32(options.restart));
+        note("life %d", outlives->life);
+    }
     if (options.let != 0) {
         add(&infos, PMIX_ACCESS_USERIDS, value_uint32(options.let));
     }
     if (options.kind != KIND_SLURM && options.kind != KIND_FLUX) {
-        add_text(&infos, PMIX_SERVER_NSPACE, "test-host");
+        add_text(&infos, PMIX_SERVER_NSPACE, options.server);
     }
     if (options.kind != KIND_SLURM) {
         add(&infos, PMIX_SERVER_RANK, value_rank(me));
@@ -2122,6 +2174,94 @@ static int serve(void)
     }
     int code = exit_status < 0 ? 0 : exit_status;
     note("exit %d", code);
+    return code;
+}
+
+/* ---- the parent of servers that are started again ------------------------------------------------------------------ */
+
+/* Another file of its name takes its place, so that nobody reads half a number. */
+static void tell_server(pid_t pid)
+{
+    const char *name = getenv("HOST_SERVER");
+    char other[sizeof(tmpdir) + 32];
+    snprintf(other, sizeof(other), "%s.new", name);
+    FILE *file = fopen(other, "w");
+    if (file == NULL || fprintf(file, "%d\n", pid) < 0 || fclose(file) != 0 || rename(other, name) != 0) {
+        fprintf(stderr, "host: %s: %s\n", name, strerror(errno));
+        _exit(71);
+    }
+}
+
+/* Waits for the server's end, or without one for that of all ranks. Notes the ends of ranks. */
+static int wait_for_server(pid_t server)
+{
+    int state;
+    for (;;) {
+        pid_t pid = waitpid(-1, &state, 0);
+        if (pid == server) {
+            return state;
+        }
+        if (pid < 0) {
+            return 0; /* no child is left */
+        }
+        for (int rank = 0; rank < RANK_COUNT_MAX; rank++) {
+            if (outlives->pids[rank] == pid) {
+                outlives->states[rank] = state;
+                __atomic_store_n(&outlives->has_ended[rank], true, __ATOMIC_RELEASE);
+            }
+        }
+    }
+}
+
+/* In the process of a server, `is_server` is set. */
+static int supervise(bool *is_server)
+{
+    char name[sizeof(tmpdir) + 16];
+    const char *file = getenv("HOST_SERVER_FILE"); /* where several hosts have one directory */
+    snprintf(name, sizeof(name), "%s%s", file != NULL ? file : tmpdir, file != NULL ? "" : "/server");
+    setenv("HOST_SERVER", name, 1);
+    outlives = mmap(NULL, sizeof(*outlives), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (outlives == MAP_FAILED || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
+        fprintf(stderr, "host: %s\n", strerror(errno));
+        return 71;
+    }
+    while (outlives->life < options.lives) {
+        outlives->life++;
+        int ready[2];
+        pid_t server = pipe(ready) == 0 ? fork() : -1;
+        if (server < 0) {
+            fprintf(stderr, "host: fork: %s\n", strerror(errno));
+            return 71;
+        }
+        if (server == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            alarm(options.timeout);
+            char byte, life[16];
+            snprintf(life, sizeof(life), "%d", outlives->life);
+            setenv("HOST_LIFE", life, 1);
+            close(ready[1]);
+            ssize_t got = read(ready[0], &byte, 1); /* the file has its number */
+            (void) got;
+            close(ready[0]);
+            *is_server = true;
+            return serve();
+        }
+        tell_server(server);
+        close(ready[0]);
+        close(ready[1]);
+        int state = wait_for_server(server);
+        if (WIFEXITED(state)) {
+            return WEXITSTATUS(state);
+        }
+        fprintf(stderr, "host: server %d ended by signal %d\n", outlives->life, WTERMSIG(state));
+        usleep(options.down * 1000);
+    }
+    wait_for_server(0);
+    int code = 0;
+    for (int rank = 0; rank < RANK_COUNT_MAX; rank++) {
+        int state = outlives->states[rank];
+        code = code != 0 ? code : WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
+    }
     return code;
 }
 
@@ -2215,8 +2355,18 @@ static void read_options(int argc, char **argv)
             options.owner = atoi(value);
         } else if (strcmp(name, "--let") == 0) {
             options.let = atoi(value);
+        } else if (strcmp(name, "--server") == 0) {
+            options.server = value;
+        } else if (strcmp(name, "--deaths") == 0) {
+            options.ignores_deaths = strcmp(value, "ignore") == 0;
         } else if (strcmp(name, "--nspace") == 0) {
             options.nspace = value;
+        } else if (strcmp(name, "--restartable") == 0) {
+            options.restart = atoi(value);
+        } else if (strcmp(name, "--lives") == 0) {
+            options.lives = atoi(value);
+        } else if (strcmp(name, "--down") == 0) {
+            options.down = atoi(value);
         } else if (strcmp(name, "--timeout") == 0) {
             options.timeout = atoi(value);
         } else {
@@ -2224,7 +2374,7 @@ static void read_options(int argc, char **argv)
         }
     }
     options.command = argv + at;
-    if (at >= argc || options.servers < 1 || options.servers > 2 || options.ranks_per_server < 1 ||
+    if ((options.restart > 0 && options.servers != 1) || at >= argc || options.servers < 1 || options.servers > 2 || options.ranks_per_server < 1 ||
         options.servers * options.ranks_per_server > RANK_COUNT_MAX) {
         usage();
     }
@@ -2276,7 +2426,11 @@ int main(int argc, char **argv)
             return serve();
         }
     }
-    int code = serve();
+    bool is_server = false;
+    int code = options.restart > 0 ? supervise(&is_server) : serve();
+    if (is_server) {
+        return code;
+    }
     if (other > 0) {
         int state;
         waitpid(other, &state, 0);

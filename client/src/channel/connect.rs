@@ -7,12 +7,11 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, poll};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, getsockopt, socket, sockopt};
 use pmix_dstore::model::{Result, Status};
 use pmix_dstore::segment::Directory;
 
-use super::mux::poll_timeout;
 use pmix_wire::{PeerKind, ToolReply};
 
 /// The server's socket in a namespace's directory.
@@ -177,6 +176,13 @@ impl AsFd for Socket {
             Socket::Tcp(socket) => socket.as_fd(),
         }
     }
+}
+
+/// The time to a deadline in whole milliseconds, rounded up so that one poll is enough.
+pub(super) fn poll_timeout(deadline: Option<Instant>) -> PollTimeout {
+    let Some(deadline) = deadline else { return PollTimeout::NONE };
+    let left = deadline.saturating_duration_since(Instant::now()) + Duration::from_micros(999);
+    PollTimeout::try_from(left.as_millis()).unwrap_or(PollTimeout::MAX)
 }
 
 trait ReadWrite: Read + Write {}

@@ -1,14 +1,18 @@
 //! The link over a socket.
 
+mod again;
 mod connect;
 mod credential;
 mod joinable;
 mod mux;
 mod offline;
 
+use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 use nix::unistd::{getegid, geteuid};
 use pmix_dstore::codec::Dialect;
@@ -20,6 +24,8 @@ use pmix_dstore::segment::Directory;
 use crate::{Environment, FirstCommit, Link, ReplyFn, Task};
 use pmix_wire::{Hello, PeerKind, ToolReply, Version};
 
+pub use again::Greet;
+use again::{OurServer, Redial};
 use connect::{Socket, dial, dial_tcp};
 pub use credential::{Credential, of_tool as credentials_of_tool};
 pub use joinable::Joinable;
@@ -46,24 +52,44 @@ pub struct Channel {
 
 impl Channel {
     /// Connects to our own server, over the socket in the namespace's directory. `store` names the data store in the
-    /// handshake.
+    /// handshake. `again` is for a server that may be restarted: for how long to connect to it again, and what to tell it then.
     ///
     /// # Errors
     /// Why not, for the log: no process listens there, or the server refuses. Another way may still lead to a server: the
     /// environment of an inner job may hold the variables of an outer one.
     pub fn connect_ours(
         env: &Environment,
-        directory: &Directory,
-        me: &Proc,
-        store: &str,
+        directory: &Arc<Directory>,
+        (me, store): (&Proc, &str),
         deadline: Instant,
         sink: &Sink,
+        again: Option<(Duration, Greet)>,
     ) -> std::result::Result<Channel, String> {
         let secret = env.secret.as_ref().ok_or("PMIX_DSTORE_SECRET is not set")?;
-        let socket = dial(directory, deadline).map_err(|error| error.to_string())?;
         let hello = hello(env, me, store, OUR_SECURITY, secret.as_bytes().into());
-        Channel::introduce(env, socket, &hello, deadline, sink)
-            .map_err(|status| format!("the handshake ended with {status}"))
+        let patience = again.as_ref().map(|(patience, _)| *patience);
+        let redial = again.map(|(patience, greet)| {
+            let server = OurServer {
+                directory: Arc::clone(directory),
+                me: me.clone(),
+                hello: hello.clone(),
+                dialect: hello.dialect(release(env)),
+                patience,
+                greet,
+                has_warned: AtomicBool::new(false),
+            };
+            Box::new(server) as Box<dyn Redial>
+        });
+        let connect = || {
+            let socket = dial(directory, deadline).map_err(|error| (is_absent(&error), error.to_string()))?;
+            let welcomed = socket.introduce(&hello.encode().map_err(|status| (false, status.to_string()))?, deadline);
+            welcomed.map_err(|status| (status == Status::ERR_UNREACH, format!("the handshake ended with {status}")))
+        };
+        let (socket, index) = match patience {
+            None => connect().map_err(|(_, why)| why)?,
+            Some(patience) => again::insist(connect, deadline.min(Instant::now() + patience))?,
+        };
+        Channel::of(env, (socket, index), &hello, sink, redial).map_err(|status| status.to_string())
     }
 
     /// Connects over TCP to the server that the environment names, whichever implementation it is.
@@ -82,11 +108,21 @@ impl Channel {
     }
 
     fn introduce(env: &Environment, socket: Socket, hello: &Hello, deadline: Instant, sink: &Sink) -> Result<Channel> {
-        let (socket, index) = socket.introduce(&hello.encode()?, deadline)?;
-        let version = Version::parse(&env.server_version).unwrap_or(Version::OURS);
+        let introduced = socket.introduce(&hello.encode()?, deadline)?;
+        Channel::of(env, introduced, hello, sink, None)
+    }
+
+    fn of(
+        env: &Environment,
+        (socket, index): (OwnedFd, i32),
+        hello: &Hello,
+        sink: &Sink,
+        redial: Option<Box<dyn Redial>>,
+    ) -> Result<Channel> {
+        let version = release(env);
         let is_ours = hello.psec == OUR_SECURITY;
         Ok(Channel {
-            mux: Mux::new(socket, index, Arc::clone(sink))?,
+            mux: Mux::restartable(socket, index, Arc::clone(sink), redial)?,
             dialect: hello.dialect(version),
             version,
             is_ours,
@@ -142,6 +178,16 @@ impl Reached {
         let awaits_commits = true;
         Ok((Channel { mux, dialect: hello.dialect(version), version, is_ours, awaits_commits }, reply))
     }
+}
+
+/// Whether no server listens.
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+}
+
+/// The release of the server's library.
+fn release(env: &Environment) -> Version {
+    Version::parse(&env.server_version).unwrap_or(Version::OURS)
 }
 
 /// The hello of a launched client.

@@ -8,16 +8,19 @@
 //! waits for a callback to return.
 //!
 //! Where the program progresses the library itself (`PMIX_EXTERNAL_PROGRESS`), there is no callback thread: [`Mux::progress`] runs callbacks.
+//!
+//! Where the server may be restarted, a connection that ends is *down* and not lost: a thread of its own makes it again, and what waits for
+//! replies goes on waiting ([`again`](super::again)).
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread::{self, JoinHandle, ThreadId};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::SigSet;
 use nix::sys::socket::{Shutdown, shutdown};
@@ -27,6 +30,8 @@ use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::log::{self, Level, Target, Writer};
 use pmix_dstore::model::{Result, Status};
 
+use super::again::{self, Redial};
+use super::connect::poll_timeout;
 use crate::link::progresses_itself;
 use crate::{ReplyFn, Task};
 use pmix_wire::framing::{Chunk, Frames, Outbox};
@@ -51,12 +56,14 @@ pub enum Incoming {
     FlowControl(Vec<u8>),
     /// The payload that names a deleted key.
     Deletion(Vec<u8>),
+    /// The connection was down and is about to go on, to a server that was restarted: what it sent meanwhile has not come.
+    Again,
     /// The connection is lost.
     Lost,
 }
 
-/// Receives unsolicited messages, on the callback thread. Only deletions come on the thread that has read them: they
-/// run no application code.
+/// Receives unsolicited messages, on the callback thread. Only deletions, and that the connection goes on, come on the thread that has
+/// read them: they run no application code.
 pub type Sink = Arc<dyn Fn(Incoming) + Send + Sync>;
 
 /// The descriptors of a connection. They are closed when the last reference is dropped.
@@ -73,7 +80,14 @@ struct Reader {
 }
 
 /// A request whose reply has not arrived.
-enum Waiting {
+struct Waiting {
+    taker: Taker,
+    /// What a server that was restarted is sent again; `None` where it is not, and where no server is restarted.
+    payload: Option<GatherBuf>,
+}
+
+/// Who takes a reply.
+enum Taker {
     /// A thread waits for it.
     Caller,
     /// A callback takes it, or that there is no reply by this time.
@@ -101,6 +115,8 @@ struct State {
     wire: Option<Arc<Wire>>,
     /// The driver token; `None` while a thread drives.
     reader: Option<Reader>,
+    /// This peer's index from the handshake.
+    index: i32,
     tag_last: u32,
     waiting: HashMap<u32, Waiting>,
     /// When callbacks get `ERR_TIMEOUT`, with the tags of their requests.
@@ -109,6 +125,8 @@ struct State {
     arrived: HashMap<u32, Result<Vec<u8>>>,
     /// The server's refusal of the first commit.
     commit_refusal: Option<Result<Vec<u8>>>,
+    /// The first commit, until the reply to a request after this tag shows that the server has it; only where the server may be restarted.
+    first_commit: Option<(u32, GatherBuf)>,
     /// Payloads that name deleted keys.
     deletions: Vec<Vec<u8>>,
     /// Messages not yet written.
@@ -119,6 +137,8 @@ struct State {
     /// The message about dropped output has been printed.
     has_reported_drop: bool,
     thread_wanted: bool,
+    /// The connection has ended, and a thread makes it again.
+    is_down: bool,
     lost: bool,
     /// The connection is being closed on request: its end is not reported.
     ending: bool,
@@ -129,7 +149,12 @@ pub struct Mux {
     state: Mutex<State>,
     changed: Condvar,
     sink: Sink,
-    index: i32,
+    /// For the thread that makes the connection again.
+    this: Weak<Mux>,
+    /// How the connection is made again; `None` where the server is not restarted.
+    redial: Option<Box<dyn Redial>>,
+    /// The thread that makes it again, or has done so.
+    again: Mutex<Option<JoinHandle<()>>>,
     /// The process that made the connection. A forked child has another id, and must not touch socket or locks.
     pid: u32,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -147,19 +172,21 @@ impl Mux {
     /// # Errors
     /// `ERR_SYS_LIMITS_FILES` without a descriptor to spare.
     pub fn new(socket: OwnedFd, index: i32, sink: Sink) -> Result<Arc<Mux>> {
-        let kick = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)
-            .map_err(|_| Status::ERR_SYS_LIMITS_FILES)?;
-        let state = State {
-            wire: Some(Arc::new(Wire { socket, kick })),
-            reader: Some(Reader { frames: Frames::new(), chunk: Chunk::new()? }),
-            tag_last: TAG_FIRST - 1,
-            ..State::default()
-        };
-        Ok(Arc::new(Mux {
+        Mux::restartable(socket, index, sink, None)
+    }
+
+    /// As [`Mux::new`], to a server that may be restarted: `redial` makes the connection again.
+    pub fn restartable(socket: OwnedFd, index: i32, sink: Sink, redial: Option<Box<dyn Redial>>) -> Result<Arc<Mux>> {
+        let (wire, reader) = connection(socket)?;
+        let state =
+            State { wire: Some(wire), reader: Some(reader), index, tag_last: TAG_FIRST - 1, ..State::default() };
+        Ok(Arc::new_cyclic(|this| Mux {
             state: Mutex::new(state),
             changed: Condvar::new(),
             sink,
-            index,
+            this: if redial.is_some() { this.clone() } else { Weak::new() },
+            redial,
+            again: Mutex::default(),
             pid: std::process::id(),
             thread: Mutex::new(None),
             callback_thread: OnceLock::new(),
@@ -171,7 +198,7 @@ impl Mux {
     /// Sends a request and waits for its reply.
     pub fn request_wait(&self, payload: impl Into<GatherBuf>, deadline: Option<Instant>) -> Result<Vec<u8>> {
         self.same_process()?;
-        let tag = self.post(payload.into(), Some(Waiting::Caller))?;
+        let tag = self.post(payload.into(), Some(Taker::Caller))?;
         let reply = self.wait(deadline, |state| state.arrived.remove(&tag));
         reply.unwrap_or_else(|| {
             let mut state = self.state.lock();
@@ -218,11 +245,9 @@ impl Mux {
             state.due.push_back(Due::Reply(reply, Err(status)));
             return self.rouse(&state);
         }
-        let tag = state.next_tag();
-        state.waiting.insert(tag, Waiting::Callback(reply, deadline));
-        state.limits.extend(deadline.map(|deadline| (deadline, tag)));
-        self.enqueue(&mut state, tag, payload);
-        if deadline.is_some() {
+        let tag = self.begin(&mut state, payload, Some(Taker::Callback(reply, deadline)));
+        if let Some(deadline) = deadline {
+            state.limits.insert((deadline, tag));
             // The callback thread may sleep for longer.
             self.rouse(&state);
         }
@@ -241,7 +266,12 @@ impl Mux {
         {
             let mut state = self.state.lock();
             self.writable(&state, &payload)?;
-            self.enqueue(&mut state, TAG_FIRST_COMMIT, payload);
+            if self.redial.is_some() {
+                state.first_commit = Some((state.tag_last, payload.clone()));
+            }
+            if !state.is_down {
+                self.enqueue(&mut state, TAG_FIRST_COMMIT, payload);
+            }
         }
         self.wait_until_written()
     }
@@ -254,7 +284,7 @@ impl Mux {
     }
 
     fn wait_until_written(&self) -> Result<()> {
-        self.wait(None, |state| match (state.lost, state.outgoing.is_empty()) {
+        self.wait(None, |state| match (state.lost, state.is_down || state.outgoing.is_empty()) {
             (true, _) => Some(Err(Status::ERR_LOST_CONNECTION)),
             (_, true) => Some(Ok(())),
             _ => None,
@@ -267,7 +297,9 @@ impl Mux {
         self.same_process()?;
         let mut state = self.state.lock();
         self.writable(&state, &GatherBuf::default())?;
-        self.enqueue(&mut state, TAG_HEARTBEAT, GatherBuf::default());
+        if !state.is_down {
+            self.enqueue(&mut state, TAG_HEARTBEAT, GatherBuf::default());
+        }
         Ok(())
     }
 
@@ -391,10 +423,8 @@ impl Mux {
             }
             self.changed.notify_all();
         }
-        let thread = self.thread.lock().take();
-        if let Some(thread) = thread
-            && thread.thread().id() != std::thread::current().id()
-        {
+        let threads = [self.again.lock().take(), self.thread.lock().take()];
+        for thread in threads.into_iter().flatten().filter(|thread| thread.thread().id() != thread::current().id()) {
             let _ = thread.join();
         }
         let mut due = std::mem::take(&mut self.state.lock().due);
@@ -428,19 +458,32 @@ impl Mux {
     }
 
     /// Queues a message and writes as much as possible without blocking.
-    fn post(&self, payload: GatherBuf, waiting: Option<Waiting>) -> Result<u32> {
+    fn post(&self, payload: GatherBuf, taker: Option<Taker>) -> Result<u32> {
         let mut state = self.state.lock();
         self.writable(&state, &payload)?;
+        Ok(self.begin(&mut state, payload, taker))
+    }
+
+    /// As [`Mux::post`]. While the connection is down the message waits for the next one; without a reply it is dropped, because it is
+    /// about something that the restarted server does not know.
+    fn begin(&self, state: &mut State, payload: GatherBuf, taker: Option<Taker>) -> u32 {
         let tag = state.next_tag();
-        if let Some(waiting) = waiting {
-            state.waiting.insert(tag, waiting);
+        if state.is_down {
+            if let Some(taker) = taker {
+                state.waiting.insert(tag, Waiting { taker, payload: Some(payload) });
+            }
+            return tag;
         }
-        self.enqueue(&mut state, tag, payload);
-        Ok(tag)
+        if let Some(taker) = taker {
+            let again = self.redial.as_ref().filter(|redial| redial.may_repeat(&payload)).map(|_| payload.clone());
+            state.waiting.insert(tag, Waiting { taker, payload: again });
+        }
+        self.enqueue(state, tag, payload);
+        tag
     }
 
     fn enqueue(&self, state: &mut State, tag: u32, payload: GatherBuf) {
-        state.outgoing.push(Header { index: self.index, tag, len: payload.len() as u32 }, payload);
+        state.queue(tag, payload);
         state.flush();
         if state.lost || !state.outgoing.is_empty() {
             self.rouse(state);
@@ -508,13 +551,71 @@ impl Mux {
         }
         state.flush();
         if !alive {
-            state.lose();
+            self.connection_ended(&mut state);
         }
         state.reader = Some(reader);
-        if news || state.lost || has_output && state.outgoing.is_empty() {
+        if news || state.lost || state.is_down || has_output && state.outgoing.is_empty() {
             self.changed.notify_all();
         }
         state
+    }
+
+    /// The connection has ended: it is lost, or down until a thread has made it again.
+    fn connection_ended(&self, state: &mut State) {
+        let Some(this) = self.this.upgrade().filter(|_| self.redial.is_some() && !state.lost && !state.ending) else {
+            return state.lose();
+        };
+        state.is_down = true;
+        state.outgoing.clear();
+        // Nobody knows whether the server has done what these ask for.
+        let unsafe_ones: Vec<_> = state.waiting.extract_if(|_, waiting| waiting.payload.is_none()).collect();
+        for (tag, waiting) in unsafe_ones {
+            state.complete_request(tag, waiting.taker, Err(Status::ERR_COMM_FAILURE));
+        }
+        let former = state.index;
+        let thread = fallible_alloc::spawn("pmix-again", move || {
+            let _ = SigSet::all().thread_set_mask();
+            this.make_again(former);
+        });
+        match thread {
+            // The thread of an earlier restart has ended, or is about to.
+            Ok(thread) => drop(self.again.lock().replace(thread).map(JoinHandle::join)),
+            Err(_) => {
+                state.is_down = false;
+                state.lose();
+            }
+        }
+    }
+
+    /// Makes the connection again, or reports it as lost.
+    fn make_again(&self, former: i32) {
+        let Some(redial) = &self.redial else { return };
+        let is_over = |pause| {
+            let mut state = self.state.lock();
+            if !state.ending {
+                let _ = self.changed.wait_for(&mut state, pause);
+            }
+            state.ending
+        };
+        let made = again::dial(&**redial, former, is_over);
+        let made = made.and_then(|(socket, index)| Some((connection(socket).ok()?, index)));
+        let greetings = if made.is_some() { redial.greetings() } else { Vec::new() };
+        if made.is_some() {
+            (self.sink)(Incoming::Again);
+        }
+        let mut state = self.state.lock();
+        if state.ending {
+            return;
+        }
+        state.is_down = false;
+        match made {
+            Some(((wire, reader), index)) => {
+                (state.wire, state.reader, state.index) = (Some(wire), Some(reader), index);
+                state.repeat(&**redial, greetings);
+            }
+            None => state.lose(),
+        }
+        self.changed.notify_all();
     }
 
     /// The callback thread.
@@ -543,7 +644,7 @@ impl Mux {
 impl State {
     /// The driver token with its connection, if the connection stands and no thread drives it.
     fn take_token(&mut self) -> Option<(Arc<Wire>, Reader)> {
-        let wire = self.wire.clone().filter(|_| !self.lost)?;
+        let wire = self.wire.clone().filter(|_| !self.lost && !self.is_down)?;
         Some((wire, self.reader.take()?))
     }
 
@@ -567,7 +668,7 @@ impl State {
     fn expire(&mut self, now: Instant) {
         while let Some((_, tag)) = self.limits.first().copied().filter(|(limit, _)| *limit <= now) {
             match self.waiting.remove(&tag) {
-                Some(waiting) => self.complete_request(tag, waiting, Err(Status::ERR_TIMEOUT)),
+                Some(waiting) => self.complete_request(tag, waiting.taker, Err(Status::ERR_TIMEOUT)),
                 None => drop(self.limits.pop_first()),
             }
         }
@@ -611,11 +712,14 @@ impl State {
             self.commit_refusal = Some(payload);
             return;
         }
-        let Some(waiting) = self.waiting.remove(&tag) else { return };
+        if self.first_commit.as_ref().is_some_and(|(before, _)| tag > *before) {
+            self.first_commit = None;
+        }
+        let Some(Waiting { taker, .. }) = self.waiting.remove(&tag) else { return };
         // A reply is never empty otherwise: stock servers send an empty one when they shut down.
         let lost = payload.as_ref().is_ok_and(Vec::is_empty);
         let result = if lost { Err(Status::ERR_LOST_CONNECTION) } else { payload };
-        self.complete_request(tag, waiting, result);
+        self.complete_request(tag, taker, result);
         if lost {
             self.lose();
         }
@@ -635,16 +739,43 @@ impl State {
         }
     }
 
-    fn complete_request(&mut self, tag: u32, waiting: Waiting, result: Result<Vec<u8>>) {
-        match waiting {
-            Waiting::Caller => drop(self.arrived.insert(tag, result)),
-            Waiting::Callback(reply, deadline) => {
+    fn complete_request(&mut self, tag: u32, taker: Taker, result: Result<Vec<u8>>) {
+        match taker {
+            Taker::Caller => drop(self.arrived.insert(tag, result)),
+            Taker::Callback(reply, deadline) => {
                 if let Some(deadline) = deadline {
                     self.limits.remove(&(deadline, tag));
                 }
                 self.due.push_back(Due::Reply(reply, result));
             }
         }
+    }
+
+    /// Sends a server that was restarted what it needs: the first commit if it may not have it, the greetings, and all requests that wait,
+    /// in their order.
+    fn repeat(&mut self, redial: &dyn Redial, greetings: Vec<Vec<u8>>) {
+        if let Some((_, payload)) = self.first_commit.clone() {
+            self.queue(TAG_FIRST_COMMIT, payload);
+        }
+        let mut requests: Vec<(u32, GatherBuf)> = Vec::new();
+        for (tag, waiting) in &mut self.waiting {
+            // One that waited to be sent may not be sent a second time.
+            let is_safe = waiting.payload.as_ref().is_some_and(|payload| redial.may_repeat(payload));
+            let payload = if is_safe { waiting.payload.clone() } else { waiting.payload.take() };
+            requests.extend(payload.map(|payload| (*tag, payload)));
+        }
+        requests.sort_unstable_by_key(|(tag, _)| *tag);
+        for payload in greetings {
+            // The server's answer changes nothing.
+            let tag = self.next_tag();
+            self.queue(tag, payload.into());
+        }
+        requests.into_iter().for_each(|(tag, payload)| self.queue(tag, payload));
+        self.flush();
+    }
+
+    fn queue(&mut self, tag: u32, payload: GatherBuf) {
+        self.outgoing.push(Header { index: self.index, tag, len: payload.len() as u32 }, payload);
     }
 
     /// Marks the connection as lost and completes all pending requests, once.
@@ -656,7 +787,7 @@ impl State {
         self.outgoing.clear();
         let waiting = std::mem::take(&mut self.waiting);
         for (tag, waiting) in waiting {
-            self.complete_request(tag, waiting, Err(Status::ERR_LOST_CONNECTION));
+            self.complete_request(tag, waiting.taker, Err(Status::ERR_LOST_CONNECTION));
         }
         if !self.ending {
             self.due.push_back(Due::Incoming(Incoming::Lost));
@@ -680,6 +811,16 @@ impl State {
             }
         }
     }
+}
+
+/// The descriptors and buffers of a connection over `socket`.
+///
+/// # Errors
+/// `ERR_SYS_LIMITS_FILES` without a descriptor to spare; `ERR_NOMEM`.
+fn connection(socket: OwnedFd) -> Result<(Arc<Wire>, Reader)> {
+    let kick = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)
+        .map_err(|_| Status::ERR_SYS_LIMITS_FILES)?;
+    Ok((Arc::new(Wire { socket, kick }), Reader { frames: Frames::new(), chunk: Chunk::new()? }))
 }
 
 /// Polls the socket once and reads the available bytes, without the lock. `false` if the peer has closed the
@@ -706,13 +847,6 @@ fn poll_and_read(wire: &Wire, reader: &mut Reader, has_output: bool, deadline: O
         };
     }
     true
-}
-
-/// The time to a deadline in whole milliseconds, rounded up so that one poll is enough.
-pub(super) fn poll_timeout(deadline: Option<Instant>) -> PollTimeout {
-    let Some(deadline) = deadline else { return PollTimeout::NONE };
-    let left = deadline.saturating_duration_since(Instant::now()) + Duration::from_micros(999);
-    PollTimeout::try_from(left.as_millis()).unwrap_or(PollTimeout::MAX)
 }
 
 #[cfg(test)]

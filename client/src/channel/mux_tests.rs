@@ -3,8 +3,10 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::thread;
+use std::time::Duration;
 
 use crossbeam::channel::{Receiver, unbounded};
+use pmix_dstore::gather::Slices;
 
 use super::*;
 
@@ -509,7 +511,7 @@ fn many_threads_and_callbacks_share_a_connection() {
 #[test]
 fn tags_wrap_and_skip_those_in_use() {
     let mut state = State { tag_last: u32::MAX - 1, ..State::default() };
-    state.waiting.insert(101, Waiting::Caller);
+    state.waiting.insert(101, Waiting { taker: Taker::Caller, payload: None });
     assert_eq!([state.next_tag(), state.next_tag(), state.next_tag()], [u32::MAX, 102, 103]);
 }
 
@@ -620,4 +622,112 @@ fn a_program_that_progresses_the_connection_does_not_keep_the_token() {
             assert_eq!(shared.request_wait(b"while it is progressed", Some(until)), Ok(b"reply".to_vec()));
         }
     });
+}
+
+/// Gives the sockets of servers that are started again, and then none.
+struct Restarts(Mutex<Vec<UnixStream>>);
+
+impl Redial for Restarts {
+    fn patience(&self) -> Duration {
+        Duration::from_secs(60)
+    }
+
+    fn dial(&self, former: i32, _: Instant) -> again::Dialled {
+        assert_eq!(former, 7);
+        match self.0.lock().pop() {
+            Some(socket) => again::Dialled::Connected(socket.into(), 7),
+            None => again::Dialled::Never,
+        }
+    }
+
+    fn greetings(&self) -> Vec<Vec<u8>> {
+        vec![b"events".to_vec()]
+    }
+
+    fn may_repeat(&self, payload: &GatherBuf) -> bool {
+        payload.slices().next().is_some_and(|first| first.starts_with(b"safe"))
+    }
+}
+
+/// A connection to a server that is started again as often as there are further peers.
+fn restartable(further: usize) -> (Arc<Mux>, Vec<Peer>, Receiver<Incoming>) {
+    let (mut ours, theirs): (Vec<_>, Vec<_>) = (0..=further)
+        .map(|_| {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            (ours, Peer(theirs))
+        })
+        .unzip();
+    let (sender, receiver) = unbounded();
+    let sink: Sink = Arc::new(move |incoming| sender.send(incoming).unwrap());
+    let first = ours.pop().unwrap();
+    // The last of ours is the first connection; so is the last of theirs.
+    let mux = Mux::restartable(first.into(), 7, sink, Some(Box::new(Restarts(Mutex::new(ours))))).unwrap();
+    (mux, theirs, receiver)
+}
+
+#[test]
+fn a_restarted_server_gets_what_waits_and_may_be_sent_again() {
+    let (mux, mut peers, incoming) = restartable(1);
+    let (mut first, mut second) = (peers.pop().unwrap(), peers.pop().unwrap());
+    thread::scope(|scope| {
+        assert_eq!(mux.send_first_commit(b"values".to_vec().into()), Ok(()));
+        let safe = scope.spawn(|| mux.request_wait(b"safe".to_vec(), None));
+        assert_eq!((first.read().0, first.read()), (TAG_FIRST_COMMIT, (101, b"safe".to_vec())));
+        let never = scope.spawn(|| mux.request_wait(b"never".to_vec(), None));
+        assert_eq!(first.read(), (102, b"never".to_vec()));
+        drop(first);
+        assert_eq!(never.join().unwrap(), Err(Status::ERR_COMM_FAILURE), "nobody knows whether it was done");
+        // The first commit before all others: the server may not have had it.
+        assert_eq!(second.read(), (TAG_FIRST_COMMIT, b"values".to_vec()));
+        assert_eq!(second.read().1, b"events");
+        assert_eq!(second.read(), (101, b"safe".to_vec()));
+        second.write(101, b"yes");
+        assert_eq!(safe.join().unwrap(), Ok(b"yes".to_vec()));
+        // A request of which nothing was sent before.
+        let later = scope.spawn(|| mux.request_wait(b"never again".to_vec(), None));
+        let (tag, payload) = second.read();
+        assert_eq!(payload, b"never again");
+        second.write(tag, b"done");
+        assert_eq!(later.join().unwrap(), Ok(b"done".to_vec()));
+    });
+    assert_eq!(incoming.try_iter().collect::<Vec<_>>(), [Incoming::Again]);
+    mux.close();
+}
+
+#[test]
+fn a_first_commit_that_the_server_had_is_not_sent_again() {
+    let (mux, mut peers, _incoming) = restartable(1);
+    let (mut first, mut second) = (peers.pop().unwrap(), peers.pop().unwrap());
+    thread::scope(|scope| {
+        assert_eq!(mux.send_first_commit(b"values".to_vec().into()), Ok(()));
+        let asked = scope.spawn(|| mux.request_wait(b"safe".to_vec(), None));
+        assert_eq!((first.read().0, first.read().0), (TAG_FIRST_COMMIT, 101));
+        first.write(101, b"yes");
+        assert_eq!(asked.join().unwrap(), Ok(b"yes".to_vec()));
+        let waits = scope.spawn(|| mux.request_wait(b"safe too".to_vec(), None));
+        first.read();
+        drop(first);
+        assert_eq!(second.read().1, b"events");
+        let (tag, payload) = second.read();
+        assert_eq!(payload, b"safe too");
+        second.write(tag, b"yes");
+        assert_eq!(waits.join().unwrap(), Ok(b"yes".to_vec()));
+    });
+    mux.close();
+}
+
+#[test]
+fn a_server_that_does_not_come_back_is_lost() {
+    let (mux, mut peers, incoming) = restartable(0);
+    let mut only = peers.pop().unwrap();
+    mux.start_thread().unwrap();
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| mux.request_wait(b"safe".to_vec(), None));
+        only.read();
+        drop(only);
+        assert_eq!(waits.join().unwrap(), Err(Status::ERR_LOST_CONNECTION));
+    });
+    assert_eq!(incoming.recv(), Ok(Incoming::Lost));
+    assert_eq!(mux.request_wait(b"safe".to_vec(), None), Err(Status::ERR_LOST_CONNECTION));
+    mux.close();
 }

@@ -232,20 +232,25 @@ impl Inner {
         self.register_events_at(&*self.link)
     }
 
+    /// The requests that tell a server what this process's handlers want to hear.
+    pub(crate) fn registrations(&self) -> Vec<Request> {
+        let (all, codes): (Vec<_>, Vec<_>) = self.registry.codes().into_iter().partition(|code| *code == DEFAULT_CODE);
+        // A handler for all events is registered by naming none.
+        let of_all = (!all.is_empty()).then(Vec::new);
+        let of_codes = Some(codes).filter(|codes| !codes.is_empty());
+        of_codes.into_iter().chain(of_all).map(|codes| Request::RegisterEvents { codes, infos: Vec::new() }).collect()
+    }
+
     /// Tells the server of a link what this process's handlers want to hear. A handler cannot wait for the server's
     /// answer: this thread may be the one that receives it.
     pub(crate) fn register_events_at(&self, link: &dyn Link) -> Result<()> {
-        let codes = self.registry.codes();
-        if codes.is_empty() {
+        let requests = self.registrations();
+        if requests.is_empty() {
             return Ok(());
         }
         // From now on somebody must listen to the server.
         link.defer(Box::new(|| {}));
-        let (all, codes): (Vec<_>, Vec<_>) = codes.into_iter().partition(|code| *code == DEFAULT_CODE);
-        // A handler for all events is registered by naming none.
-        let of_all = (!all.is_empty()).then(Vec::new);
-        for codes in Some(codes).filter(|codes| !codes.is_empty()).into_iter().chain(of_all) {
-            let request = Request::RegisterEvents { codes, infos: Vec::new() };
+        for request in requests {
             let payload = request.encode(link.dialect(), link.server_version())?;
             if is_in_handler() {
                 link.request(payload, Box::new(|_| {}));

@@ -32,7 +32,7 @@ use self::connections::Connections;
 use self::groups::Groups;
 use self::input::Inputs;
 use self::output::Outputs;
-use crate::channel::{ANY_STORE, Channel, Incoming, Joinable, OUR_STORE, Sink};
+use crate::channel::{ANY_STORE, Channel, Greet, Incoming, Joinable, OUR_STORE, Sink};
 use crate::commit::Puts;
 use crate::events::Registry;
 use crate::get_counts;
@@ -47,7 +47,7 @@ use crate::pin;
 use crate::recorder::{self, Begun};
 use crate::{Call, Environment, Event, FirstCommit, Link, Task, singleton, unserved_task};
 use pmix_wire::reply::{FenceReply, StatusReply};
-use pmix_wire::{Deletion, FlowControl, IoDelivery, Notification, Reply, Request, jobinfo};
+use pmix_wire::{Deletion, FlowControl, IoDelivery, Notification, Reply, Request, Version, jobinfo};
 
 /// Whether a client of this process has sent a first commit that is not answered.
 static HAS_COMMITTED: AtomicBool = AtomicBool::new(false);
@@ -182,7 +182,10 @@ impl Client {
         // Attach before the handshake: it may name our store only if attaching worked.
         let view = directory.clone().and_then(|directory| shared_memory::attach(env, directory, &me));
         let store = if view.is_some() { OUR_STORE } else { ANY_STORE };
-        let ours = directory.map(|ours| Channel::connect_ours(env, &ours, &me, store, deadline, &sink));
+        let ours = directory.map(|ours| {
+            let again = env.restart.map(|limit| (limit, greet(Arc::clone(&client))));
+            Channel::connect_ours(env, &ours, (&me, store), deadline, &sink, again)
+        });
         let is_our_server = matches!(ours, Some(Ok(_)));
         let (channel, view) = match ours {
             Some(Ok(channel)) => (channel, view),
@@ -680,6 +683,11 @@ impl Inner {
                     self.local.reply_cache.forget(proc.nspace.as_bytes(), proc.rank, key.as_bytes());
                 }
             }
+            Incoming::Again => {
+                // Deletions may have been missed.
+                self.local.reply_cache.forget_ranks();
+                self.local.overlay.forget_refreshed();
+            }
             Incoming::Lost => {
                 recorder::happened(Step::Lost, 0, &[], Status::SUCCESS);
                 self.deliver(Event::new(Status::ERR_LOST_CONNECTION, self.me.clone(), Vec::new()));
@@ -695,6 +703,15 @@ pub(crate) fn sink(client: Arc<OnceLock<Weak<Inner>>>) -> Sink {
         if let Some(inner) = client.get().and_then(Weak::upgrade) {
             inner.take_incoming(incoming);
         }
+    })
+}
+
+/// What a server that was restarted is told first: the events that this process's handlers want to hear.
+fn greet(client: Arc<OnceLock<Weak<Inner>>>) -> Greet {
+    Box::new(move |dialect| {
+        let inner = client.get().and_then(Weak::upgrade);
+        let requests = inner.map(|inner| inner.registrations()).unwrap_or_default();
+        requests.iter().filter_map(|request| request.encode(dialect, Version::OURS).ok()).collect()
     })
 }
 

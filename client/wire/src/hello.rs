@@ -11,6 +11,10 @@ use super::Version;
 /// Longest handshake message in bytes, without its header.
 pub const HELLO_LEN_MAX: usize = 131_072;
 
+/// The attribute of a client that connects again to a server of this library that was restarted: the index of its former connection, as
+/// `uint32_t`.
+pub const FORMER_INDEX: &str = "pmix.dstore.again";
+
 /// Bytes of the NUL-padded namespace field in the answer to a tool.
 const NSPACE_FIELD_LEN: usize = 256;
 

@@ -38,7 +38,7 @@ pub use header::{
     Header, MESSAGE_LEN_MAX, REQUEST_LEN_MAX, TAG_DELETED, TAG_FIRST, TAG_FIRST_COMMIT, TAG_FLOW_CONTROL,
     TAG_HEARTBEAT, TAG_IOF, TAG_NOTIFY,
 };
-pub use hello::{ClientReply, HELLO_LEN_MAX, Hello, PeerKind, ToolReply};
+pub use hello::{ClientReply, FORMER_INDEX, HELLO_LEN_MAX, Hello, PeerKind, ToolReply};
 pub use notification::{Deletion, FlowControl, IoDelivery, Notification};
 pub use reply::Reply;
 pub use request::Request;

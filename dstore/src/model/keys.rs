@@ -96,6 +96,8 @@ pub const CONNECT_XCHG_ONLY: &str = "pmix.cnt.xchg";
 pub const CONNECT_ID: &str = "pmix.cnt.id";
 /// `PMIX_CONNECT_EARLY_TERM_ALLOWED`.
 pub const CONNECT_EARLY_TERM_ALLOWED: &str = "pmix.dstore.cnt.early";
+/// `PMIX_DSTORE_RESTART`.
+pub const DSTORE_RESTART: &str = "pmix.dstore.restart";
 /// `PMIX_LAUNCHER`.
 pub const LAUNCHER: &str = "pmix.tool.launcher";
 /// `PMIX_LAUNCHER_RENDEZVOUS_FILE`.

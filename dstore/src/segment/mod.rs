@@ -42,9 +42,11 @@ pub use layout::raw_header::{RawHeader, content_hash};
 #[cfg(feature = "builder")]
 pub use publish::abandoned::Abandoned;
 #[cfg(feature = "builder")]
-pub use publish::outer::SOCKET_NAME;
+pub use publish::outer::{JOURNAL_NAME, JOURNAL_NEW_NAME, SOCKET_NAME};
 #[cfg(feature = "builder")]
 pub use publish::publisher::{LiveSegment, PublishError, Publisher};
+#[cfg(feature = "builder")]
+pub use publish::takeover::Taken;
 pub use read::fast_path::{FastResult, FastValue};
 pub use read::job_reader::{JobKey, JobReader, Target};
 pub use read::modex_reader::ModexReader;

@@ -47,6 +47,7 @@ static ATTRIBUTES: &[u8] = b"\
 \x16PMIX_CONNECT_XCHG_ONLY\0\x0dpmix.cnt.xchg\0\
 \x0fPMIX_CONNECT_ID\0\x0bpmix.cnt.id\0\
 \x1fPMIX_CONNECT_EARLY_TERM_ALLOWED\0\x15pmix.dstore.cnt.early\0\
+\x13PMIX_DSTORE_RESTART\0\x13pmix.dstore.restart\0\
 \x0dPMIX_LAUNCHER\0\x12pmix.tool.launcher\0\
 \x1dPMIX_LAUNCHER_RENDEZVOUS_FILE\0\x10pmix.tool.lncrnd\0\
 \x19PMIX_TOOL_ATTACHMENT_FILE\0\x10pmix.tool.attach\0\
@@ -735,6 +736,7 @@ static TYPES: &[DataType] = &[
     DataType::BOOL,
     DataType::STRING,
     DataType::BOOL,
+    DataType::UINT32,
     DataType::BOOL,
     DataType::STRING,
     DataType::STRING,

@@ -496,6 +496,7 @@ impl Engine {
             self.stats.wireup = self.first_fork.map(|start| start.elapsed());
             self.collected |= fence.collect;
         }
+        self.journal_released(&fence.arrived, status);
         for arrival in fence.arrived {
             let shared = self.peers.get(&arrival.peer).is_some_and(|peer| peer.shared);
             let count = self.nspaces.get(&arrival.proc.nspace).and_then(|state| state.ledger.count());

@@ -20,6 +20,7 @@ impl Engine {
         if id == PeerId::OWN {
             self.know_own_nspace(&proc.nspace);
         }
+        self.journal_commit(&proc, &parts);
         let Some(state) = self.nspaces.get_mut(&proc.nspace) else {
             self.reply_status(id, tag, Status::ERR_NOT_FOUND);
             return;
@@ -210,6 +211,32 @@ impl NspaceState {
         }
         self.ledger.make_room()?;
         Ok(self.visible.set(rank, key.clone(), value)? && self.ledger.note(rank, &key))
+    }
+
+    /// The published value of a key is for other nodes, too.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub(super) fn share_published(&mut self, rank: Rank, key: Key) -> Result<()> {
+        let Some(value) = self.visible.shared(rank, key.as_bytes()).cloned() else { return Ok(()) };
+        self.changes.make_room(rank)?;
+        if self.remote.set(rank, key.clone(), value)? {
+            self.changes.note(rank, &key);
+        }
+        Ok(())
+    }
+
+    /// Stores or deletes the values of a part of a commit that the server before this one has taken.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub(super) fn store_part(&mut self, rank: Rank, code: u8, kvals: Vec<Kval>) -> Result<()> {
+        if let Some(scope) = Scope::of_deletion(code) {
+            return kvals.into_iter().try_for_each(|kval| self.delete(rank, &kval.key, scope).map(drop));
+        }
+        let Some(scope) = Scope::from_code(code) else { return Ok(()) };
+        let mut kvals = qualified::gather(kvals)?.into_iter();
+        kvals.try_for_each(|Kval { key, value }| self.store(rank, key, expanded(value)?, scope).map(drop))
     }
 
     /// Deletes a value for the readers in its scope; returns whether local readers had one, and whether readers of segments may still

@@ -13,6 +13,7 @@ use pmix_dstore::modex::ModexData;
 use pmix_dstore::segment::FileId;
 
 use crate::Stats;
+use crate::restart::{Record, Segment};
 
 /// The number of a namespace's directory, which no other directory of this server ever has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -156,6 +157,8 @@ pub(crate) struct Batch {
     /// The job's data have changed.
     pub writes_job: bool,
     pub modex: Option<ModexBatch>,
+    /// The first records of the journal, if the directory is opened and the server may be restarted.
+    pub journal: Option<Vec<Record>>,
 }
 
 /// A value in lent memory, and its copy.
@@ -215,6 +218,20 @@ pub(crate) struct Ledger {
     is_job_dirty: bool,
     /// Deadline for the publication of the dirty values.
     pub due: Option<Instant>,
+    pub journal: JournalState,
+}
+
+/// What the journal of a server that may be restarted holds.
+#[derive(Default)]
+pub(crate) struct JournalState {
+    /// It could not be written, and there is none any more.
+    pub is_off: bool,
+    /// Bytes added since it was last written anew.
+    pub added: usize,
+    /// Bytes with which it was last written anew.
+    pub base: usize,
+    /// Values were added since then.
+    pub has_values: bool,
 }
 
 impl Ledger {
@@ -308,6 +325,31 @@ impl Ledger {
         *self = Ledger { stage: Stage::Off, ..Ledger::default() };
     }
 
+    /// Takes the segments that the server before this one has published.
+    ///
+    /// # Errors
+    /// `NOMEM`.
+    pub fn adopt(&mut self, segments: Vec<Segment>) -> Result<()> {
+        for Segment { place, bytes, contents: values } in segments {
+            let mut contents = Vec::new();
+            fallible_alloc::reserve(&mut contents, values.len())?;
+            self.published.try_reserve(values.len()).map_err(|_| Status::ERR_NOMEM)?;
+            for (rank, key, value) in values {
+                let key = self.key_id(&key);
+                self.published.insert((rank, key));
+                contents.push(Content { rank, key, value });
+            }
+            contents.sort_by_key(|content| (content.rank, content.key));
+            self.live.push(LiveSegment { place, bytes, contents });
+        }
+        Ok(())
+    }
+
+    /// The values that are in no segment: rank and key, some twice.
+    pub fn unpublished(&self) -> impl Iterator<Item = (Rank, &Key)> {
+        self.dirty.iter().map(|(rank, key)| (*rank, &self.keys[*key as usize]))
+    }
+
     /// Takes the batch to publish now.
     ///
     /// # Errors
@@ -324,6 +366,7 @@ impl Ledger {
             opens: self.stage == Stage::Opening && self.directory.is_none(),
             writes_job: std::mem::take(&mut self.is_job_dirty),
             modex,
+            journal: None,
         })
     }
 

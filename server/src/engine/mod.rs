@@ -36,6 +36,7 @@ mod simulated;
 mod slurm;
 mod standing;
 mod statistics;
+mod successor;
 #[cfg(test)]
 mod tests;
 mod tools;
@@ -64,10 +65,12 @@ use self::services::Shape;
 #[cfg(feature = "simulate")]
 pub use self::simulated::Kept;
 pub(crate) use self::standing::Standing;
+pub(crate) use self::successor::JournalEntry;
 use crate::cleanup::Cleanup;
 use crate::completion::{self, AnswerSink, UpcallResult};
 use crate::config::Config;
 use crate::journal::Reason;
+use crate::restart::Estate;
 use crate::upcall::Upcall;
 use crate::usage::{Target, Usage};
 use crate::{DmodexDone, Stats};
@@ -199,6 +202,8 @@ pub(crate) struct Engine {
     /// Processes that have finalized, with the number of their finalizes, and the time after which they are not
     /// expected back.
     farewells: VecDeque<(Instant, Proc, u32)>,
+    /// Processes that were connected to the server before this one, with the time after which they are not expected back.
+    awaited: VecDeque<(Instant, Proc)>,
     gets: get::Waiting,
     missed: inspection::MissedKeys,
     events: EventCache,
@@ -219,6 +224,10 @@ pub(crate) struct Engine {
     /// Memory that the host has lent and that has not been returned, with the publications that read it.
     lent: Vec<(Arc<Backing>, Vec<Ticket>)>,
     publications: publication::Publications,
+    /// What is to be written to the journals, in this order; empty where the server is not to be restarted.
+    journal: VecDeque<(DirectoryNumber, JournalEntry)>,
+    /// What servers that were killed have left of namespaces that are to be registered again.
+    estates: HashMap<Nspace, Estate>,
     /// Data of deregistered jobs, to be freed later: freeing a large job takes long.
     discarded: Vec<Arc<JobData>>,
     stats: Stats,
@@ -275,6 +284,7 @@ impl Engine {
             limits: HashMap::new(),
             connected: Vec::new(),
             farewells: VecDeque::new(),
+            awaited: VecDeque::new(),
             gets: get::Waiting::default(),
             missed: inspection::MissedKeys::default(),
             events: EventCache::default(),
@@ -290,6 +300,8 @@ impl Engine {
             outputs: VecDeque::new(),
             lent: Vec::new(),
             publications: publication::Publications::default(),
+            journal: VecDeque::new(),
+            estates: HashMap::new(),
             discarded: Vec::new(),
             stats: Stats::default(),
             first_fork: None,
@@ -380,6 +392,7 @@ impl Engine {
         match request {
             Request::JobInfo => self.job_info(peer, tag),
             Request::Commit { parts } => self.commit(peer, tag, parts, len),
+            Request::Fence { .. } if self.is_over_for_former(peer, tag) => {}
             Request::Fence { procs, infos } => self.enter(Kind::Fence, peer, tag, procs, infos, now),
             Request::Connect { procs, infos, .. } => self.enter(Kind::Connect, peer, tag, procs, infos, now),
             Request::Disconnect { procs, infos } => self.enter(Kind::Disconnect, peer, tag, procs, infos, now),
@@ -476,6 +489,7 @@ impl Engine {
             self.expire_collectives(now);
             self.expire_upcalls(now);
             self.publish_due(now);
+            self.give_up_awaited(now);
             self.report_losses(now);
             self.give_up_returns(now);
             self.look_at_monitors(now);
@@ -489,9 +503,10 @@ impl Engine {
         let loss = self.losses.iter().map(|loss| loss.due).min();
         let late = self.late.first().map(|(deadline, _)| *deadline);
         let farewell = self.farewells.front().map(|(due, ..)| *due);
+        let awaited = self.awaited.front().map(|(due, _)| *due);
         let monitor = self.monitors.deadline();
         let output = self.outputs_of_procs.deadline();
-        [self.gets.deadline(), self.collective_deadline(), late, publish, loss, farewell, monitor, output]
+        [self.gets.deadline(), self.collective_deadline(), late, publish, loss, farewell, awaited, monitor, output]
             .into_iter()
             .flatten()
             .min()

@@ -21,6 +21,7 @@ use super::{Engine, Output, RETURN_DELAY};
 use crate::access::{self, Access, User};
 use crate::cleanup::Cleanup;
 use crate::env::SharedEnv;
+use crate::restart::{Fate, Released};
 use crate::secret::Secret;
 
 /// A process of this node that the host registered.
@@ -37,6 +38,8 @@ pub(super) struct LocalClient {
     pub refused: bool,
     /// Has been admitted once.
     pub has_connected: bool,
+    /// Was connected to the server before this one, and has not come again so far.
+    pub is_awaited: bool,
     /// The number of its finalizes followed by the end of its last connection.
     pub finalized: u32,
     /// Files to remove when it ends.
@@ -54,10 +57,19 @@ impl LocalClient {
             committed: false,
             refused: false,
             has_connected: false,
+            is_awaited: false,
             finalized: 0,
             cleanup: Cleanup::default(),
         }
     }
+}
+
+/// What the server before this one knew of a process.
+#[derive(Default)]
+pub(super) struct Heir {
+    pub secret: Option<Secret>,
+    pub committed: bool,
+    pub fate: Fate,
 }
 
 /// A tool in a namespace that it has named itself.
@@ -107,7 +119,7 @@ pub(super) struct NspaceState {
     described_by: Option<Nspace>,
     pub clients: BTreeMap<Rank, LocalClient>,
     /// Secrets of processes whose environment was requested before the host registered them.
-    early: BTreeMap<Rank, Secret>,
+    pub early: BTreeMap<Rank, Secret>,
     /// The users of the job: those of its processes here, and the one in its registration.
     pub users: BTreeSet<u32>,
     /// Further users with access, from its registration.
@@ -117,7 +129,7 @@ pub(super) struct NspaceState {
     /// Local ranks that have died, and will not commit any more.
     pub gone: BTreeSet<Rank>,
     /// Local ranks that have finalized and are not expected back.
-    over: BTreeSet<Rank>,
+    pub over: BTreeSet<Rank>,
     /// Numbers of its processes that the host has stored beside its registration.
     pub pids: BTreeMap<Rank, i32>,
     /// Made for tools, not registered by the host: it ends with the last of them.
@@ -127,7 +139,7 @@ pub(super) struct NspaceState {
     /// The host is ending its processes, or one of them has asked it to: their ends are not logged.
     pub is_ending: bool,
     /// Clients that the host has deregistered.
-    deregistered: BTreeSet<Rank>,
+    pub deregistered: BTreeSet<Rank>,
     /// Local ranks that ended before they connected, not logged yet.
     pub ended_unconnected: BTreeSet<Rank>,
     /// Files to remove when the job has ended, by the user that requested it.
@@ -143,12 +155,16 @@ pub(super) struct NspaceState {
     /// The first fence of the whole namespace that collects data and went to the host, see `super::server_mark`.
     pub first_fence: Option<u64>,
     pub ledger: Ledger,
+    /// What the server before this one knew of processes that the host has not registered again so far.
+    pub heirs: BTreeMap<Rank, Heir>,
+    /// The fences that are over, for clients that have not got the reply; only where the server may be restarted.
+    pub released: Released,
     /// Job-info replies by dialect and release, made once.
     pub(super) job_replies: HashMap<(Dialect, String), Vec<u8>>,
 }
 
 impl NspaceState {
-    fn new(nspace: Nspace) -> NspaceState {
+    pub fn new(nspace: Nspace) -> NspaceState {
         NspaceState {
             nlocal: 0,
             job: Arc::new(JobData::new(nspace)),
@@ -175,6 +191,8 @@ impl NspaceState {
             agreement: Agreement::default(),
             first_fence: None,
             ledger: Ledger::default(),
+            heirs: BTreeMap::new(),
+            released: Released::new(),
             job_replies: HashMap::new(),
         }
     }
@@ -356,6 +374,7 @@ impl Engine {
 
     /// Performs a registration.
     pub fn register_nspace(&mut self, plan: JobPlan) -> Status {
+        self.inherit(&plan.nspace);
         self.evict_guests(&plan.nspace, plan.user);
         self.nspaces.values_mut().for_each(|state| state.changes.forget(&plan.nspace));
         let state = self.nspaces.entry(plan.nspace.clone()).or_insert_with(|| NspaceState::new(plan.nspace.clone()));
@@ -619,6 +638,7 @@ impl Engine {
             self.discarded.extend(job);
         }
         self.farewells.retain(|(_, proc, _)| proc.nspace != *nspace);
+        self.awaited.retain(|(_, proc)| proc.nspace != *nspace);
         self.fail_gets_of(nspace);
         // These connections must not reach a later job of the same name.
         let left: BTreeSet<PeerId> =
@@ -650,12 +670,14 @@ impl Engine {
             Err(status) => return status,
         };
         self.standings.clear();
+        self.inherit(&proc.nspace);
         self.evict_guests(&proc.nspace, Some(uid));
         let state = self.nspaces.entry(proc.nspace.clone()).or_insert_with(|| NspaceState::new(proc.nspace.clone()));
         (state.foreign, state.is_of_tools) = (false, false);
         let mut is_given = false;
         // Its environment may exist already, and with it the directory.
-        let secret = state.early.remove(&proc.rank).unwrap_or(new_secret);
+        let heir = state.heirs.remove(&proc.rank).unwrap_or_default();
+        let secret = state.early.remove(&proc.rank).or(heir.secret).unwrap_or(new_secret);
         if state.clients.is_empty() {
             is_given = state.ledger.give_to((uid, gid));
         }
@@ -665,10 +687,30 @@ impl Engine {
             (client.uid, client.gid, client.object) = (uid, gid, object);
             state.gone.remove(&proc.rank);
             state.expect(proc.rank);
+            self.journal_fate(proc);
             return Status::SUCCESS;
         }
         let directory = state.ledger.number().filter(|_| is_given);
-        state.clients.insert(proc.rank, LocalClient::new(uid, gid, object, secret));
+        let mut client = LocalClient::new(uid, gid, object, secret);
+        (client.committed, client.finalized, client.is_awaited) =
+            (heir.committed, heir.fate.finalized, heir.fate.is_here);
+        state.clients.insert(proc.rank, client);
+        if heir.fate.is_here {
+            let limit = self.config.restart.unwrap_or_default();
+            self.awaited.push_back((Instant::now() + limit, proc.clone()));
+        }
+        if heir.fate.is_gone {
+            state.gone.insert(proc.rank);
+        }
+        match heir.fate {
+            Fate { is_over: true, .. } => drop(state.over.insert(proc.rank)),
+            // It may come back, as if it had finalized now.
+            Fate { finalized: 1.., is_here: false, .. } => {
+                let farewell = (Instant::now() + RETURN_DELAY, proc.clone(), heir.fate.finalized);
+                self.farewells.push_back(farewell);
+            }
+            _ => {}
+        }
         // Replies of large jobs contain only this node's processes, which have changed.
         state.job_replies.clear();
         // A rank that comes back, as one that the host starts again does, is not counted twice.
@@ -677,6 +719,7 @@ impl Engine {
         if let Some(number) = directory {
             self.want_publication(number);
         }
+        self.journal_client(proc);
         self.open_shared(&proc.nspace);
         Status::SUCCESS
     }
@@ -700,6 +743,7 @@ impl Engine {
                 self.notify_connected_of_end(proc, has_finalized, self.now());
             }
             self.rank_is_gone(proc);
+            self.journal_fate(proc);
         }
         Status::SUCCESS
     }
@@ -710,6 +754,7 @@ impl Engine {
             state.gone.insert(proc.rank);
             state.expect(proc.rank);
         }
+        self.journal_fate(proc);
         self.fail_gets_for(proc);
         self.leave_collectives(proc);
     }
@@ -720,6 +765,7 @@ impl Engine {
         let Some(client) = state.and_then(|state| state.clients.get_mut(&proc.rank)) else { return };
         client.finalized = client.finalized.saturating_add(1);
         self.farewells.push_back((now + RETURN_DELAY, proc.clone(), client.finalized));
+        self.journal_fate(proc);
     }
 
     /// Continues collectives without processes that have finalized and not connected again in time.
@@ -729,6 +775,7 @@ impl Engine {
             let is_away = |client: &LocalClient| client.finalized == count && client.connections.is_empty();
             if state.clients.get(&proc.rank).is_some_and(is_away) && !state.gone.contains(&proc.rank) {
                 state.over.insert(proc.rank);
+                self.journal_fate(&proc);
                 self.retry_gets(&proc);
                 self.fail_served_gets_of_over(&proc.nspace);
                 self.go_on_without(&proc);
@@ -758,9 +805,11 @@ impl Engine {
         if is_known || !proc.rank.is_process() {
             return;
         }
+        let known = state.heirs.get_mut(&proc.rank).and_then(|heir| heir.secret.take());
         // Without a secret the client gets everything over TCP.
-        if let Ok(secret) = Secret::new() {
+        if let Some(secret) = known.or_else(|| Secret::new().ok()) {
             state.early.insert(proc.rank, secret);
+            self.journal_client(proc);
             self.open_shared(&proc.nspace);
         }
     }

@@ -9,6 +9,7 @@ use super::apart::sign;
 use super::limits::CONNECTIONS_MAX;
 use super::peer::{Peer, PeerId, Transport};
 use super::standing;
+use super::successor;
 use super::{Continuation, Engine, LOSS_DELAY, Output};
 use crate::access::User;
 use crate::journal::Reason;
@@ -16,9 +17,13 @@ use crate::upcall::Upcall;
 
 impl Engine {
     /// Handles a peer's first message. A refused peer is dropped without an answer, as released servers do.
-    pub fn hello(&mut self, peer: PeerId, transport: Transport, hello: Hello) {
+    pub fn hello(&mut self, peer: PeerId, transport: Transport, mut hello: Hello) {
         if let Some(kind) = PeerKind::from_flag(hello.flag).filter(|kind| *kind != PeerKind::Client) {
             return self.tool_hello(peer, transport, kind, hello);
+        }
+        let former = successor::take_former(&mut hello.infos);
+        if self.config.restart.is_some() && !self.may_come_again(peer, former, &hello) {
+            return;
         }
         match self.check_hello(transport, &hello) {
             Ok(proc) => {
@@ -26,6 +31,7 @@ impl Engine {
                 let nspace = self.nspaces.get_mut(&proc.nspace);
                 let Some(client) = nspace.and_then(|state| state.clients.get_mut(&proc.rank)) else { return };
                 client.connections.insert(peer);
+                client.is_awaited = false;
                 if !std::mem::replace(&mut client.has_connected, true) {
                     standing::note_arrival(&mut self.standings, client.uid);
                 }
@@ -40,6 +46,9 @@ impl Engine {
                 }
                 self.peers
                     .insert(peer, Peer { shared, pid: transport.pid(&hello), ..Peer::new(proc.clone(), user, &hello) });
+                if let Some(former) = former {
+                    self.take_former_fences(&proc, former, peer);
+                }
                 let mut infos = hello.infos;
                 sign(&mut infos, user);
                 self.upcall(Continuation::Admit(peer), Upcall::ClientConnected { proc, object, infos });
@@ -161,6 +170,7 @@ impl Engine {
             if let Some(state) = self.nspaces.get_mut(&proc.nspace) {
                 state.gone.remove(&proc.rank);
             }
+            self.journal_fate(&proc);
         } else {
             self.log(format!("refused {proc}: the host answered {status}"));
             self.forget_connection(id);
@@ -275,6 +285,7 @@ impl Engine {
         self.outputs_of_procs.forget_peer(id);
         self.monitors.forget_peer(id);
         self.withdraw(id);
+        self.forget_fences_of(id, &peer.proc);
         self.release_events(peer.codes.iter().copied());
         let mut state = self.nspaces.get_mut(&peer.proc.nspace);
         let guest = state.as_mut().and_then(|state| state.forget_guest(id));

@@ -150,11 +150,17 @@ impl Engine {
         }
         (directory.wanted, directory.under_way) = (false, true);
         directory.taken += 1;
-        let state = directory.nspace.as_ref().and_then(|nspace| self.nspaces.get_mut(nspace));
+        let nspace = directory.nspace.clone();
+        let mut journal = nspace.as_ref().and_then(|nspace| self.first_records(nspace));
+        if journal.is_some() {
+            // They are among these.
+            self.journal.retain(|(other, _)| *other != number);
+        }
+        let state = nspace.and_then(|nspace| self.nspaces.get_mut(&nspace));
         let Some(state) = state else { return Some(Plan { directory: number, work: Work::Retire }) };
         let job = &state.job;
         let work = match state.ledger.plan(job, &state.visible) {
-            Ok(batch) => Work::Write(Box::new(batch)),
+            Ok(batch) => Work::Write(Box::new(Batch { journal: journal.take(), ..batch })),
             Err(status) => {
                 let line = without_shared_memory(&job.nspace, &status.to_string());
                 self.log(line);
@@ -183,6 +189,9 @@ impl Engine {
             (Some(written), Some(state)) => {
                 let has_socket = matches!(written.opened, Some((.., true)));
                 state.ledger.take_written(written, &mut state.visible);
+                if let Some(nspace) = &nspace {
+                    self.shorten_journal(nspace);
+                }
                 if let Some(nspace) = nspace.filter(|_| has_socket) {
                     self.outputs.push_back(Output::Listen(nspace, number));
                 }
@@ -190,6 +199,7 @@ impl Engine {
             (Some(_), None) => {}
             (None, state) => {
                 self.publications.directories.remove(&number);
+                self.journal.retain(|(other, _)| *other != number);
                 if let Some(state) = state {
                     state.ledger.turn_off();
                 }
@@ -264,6 +274,11 @@ impl Engine {
 
     fn release_waiting(&mut self) {
         self.publications.released().into_iter().for_each(|then| then(self));
+    }
+
+    /// Whether a thread is carrying out a plan for a directory.
+    pub(super) fn is_writing(&self, number: DirectoryNumber) -> bool {
+        self.publications.directories.get(&number).is_some_and(|directory| directory.under_way)
     }
 
     /// Whether a thread is carrying out a plan.

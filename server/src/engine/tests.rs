@@ -68,6 +68,7 @@ mod queries;
 mod segments;
 mod server_mark;
 mod slurm;
+mod successors;
 mod tools;
 
 /// Over TCP, without a user from the kernel.
@@ -167,6 +168,9 @@ impl Bench {
             slurm_fence: SlurmFence::Agreed,
             late_key_wait: LATE_KEY_WAIT,
             stock_release: None,
+            restart: None,
+            life: 0,
+            lasting_name: String::new(),
         };
         let sink: Weak<dyn AnswerSink> = Weak::<NoSink>::new();
         let mut bench = Bench {

@@ -594,6 +594,7 @@ impl Loop {
     fn perform(&mut self) {
         loop {
             let outputs = self.shared.engine.lock().take_outputs();
+            self.shared.write_journals();
             // Run these first: they must run before the outputs of the thread's next call.
             self.shared.run_held();
             if outputs.is_empty() {

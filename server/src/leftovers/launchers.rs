@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     fn sweep(tmpdir: &Path) {
-        crate::leftovers::sweep(tmpdir, "here");
+        crate::leftovers::sweep(tmpdir, "here", None);
     }
 
     /// A directory name in our form that ends with `end`.

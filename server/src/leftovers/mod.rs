@@ -2,7 +2,8 @@
 //! Each server removes what lies in its directory when it starts; `pmixctl clean` removes it at any time.
 //!
 //! Only this user's files are touched, and only where it is certain that nobody needs them: a lock that nobody holds, a process that has ended
-//! and an address at which nobody listens. Directories are reached through open descriptors and links are not followed, so that nobody can
+//! and an address at which nobody listens. The directory of a server that is to be started again is needed for as long as its clients wait
+//! (`crate::restart`). Directories are reached through open descriptors and links are not followed, so that nobody can
 //! lead this elsewhere. What is this user's and looks otherwise than a server leaves it is refused, with the reason.
 
 mod contacts;
@@ -24,6 +25,7 @@ use pmix_client::trusted::Trusted;
 use pmix_dstore::segment::Abandoned;
 
 use self::launchers::{Dead, inside, open};
+use crate::restart;
 
 /// How deep below a directory a search looks.
 const DEPTH_MAX: usize = 8;
@@ -102,6 +104,8 @@ pub struct Search {
     hostname: String,
     trusted: Trusted,
     removes: bool,
+    /// The lasting name of the server that looks.
+    own: Option<String>,
     found: Vec<Leftover>,
     /// Device and inode of the directories that were read.
     read: HashSet<(u64, u64)>,
@@ -111,7 +115,7 @@ impl Search {
     /// Contact files count that have this host's name. With `removes`, what is found is removed.
     pub fn new(hostname: &str, removes: bool) -> Search {
         let (hostname, trusted) = (hostname.to_owned(), Trusted::of_node(drop));
-        Search { hostname, trusted, removes, found: Vec::new(), read: HashSet::new() }
+        Search { hostname, trusted, removes, own: None, found: Vec::new(), read: HashSet::new() }
     }
 
     /// Looks in a directory, and in this user's directories below it.
@@ -163,7 +167,9 @@ impl Search {
             let dead = Dead::find(directory, name, FlockArg::LockExclusiveNonblock);
             (Kind::Job, dead.map(|dead| dead.map(Found::Job)))
         } else if Abandoned::is_name(name) {
-            let abandoned = Abandoned::find(directory.as_fd(), name);
+            let abandoned = Abandoned::find(directory.as_fd(), name).map(|abandoned| {
+                abandoned.filter(|abandoned| !restart::is_kept(abandoned, self.own.as_deref(), self.removes))
+            });
             (Kind::Namespace, abandoned.map(|abandoned| abandoned.map(Found::Namespace)))
         } else if contacts::is_name(name, &self.hostname) {
             let (file, id) = (inside(directory).join(name), identity(directory, name));
@@ -223,9 +229,10 @@ fn open_named(directory: &Path) -> io::Result<File> {
     if file.metadata()?.is_dir() { Ok(file) } else { Err(io::ErrorKind::NotADirectory.into()) }
 }
 
-/// Removes what is left in a directory, and not below it. Returns what was found; a directory that cannot be read has nothing.
-pub fn sweep(directory: &Path, hostname: &str) -> Vec<Leftover> {
-    let mut search = Search::new(hostname, true);
+/// Removes what is left in a directory, and not below it. Returns what was found; a directory that cannot be read has nothing. `own` is the
+/// lasting name of a server, which nobody starts in the place of one with this name.
+pub fn sweep(directory: &Path, hostname: &str, own: Option<&str>) -> Vec<Leftover> {
+    let mut search = Search { own: own.map(str::to_owned), ..Search::new(hostname, true) };
     // A server that cannot use the directory says so itself.
     let _ = open_named(directory).and_then(|open| search.look_in(&open, directory, 0));
     search.found

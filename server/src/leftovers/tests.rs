@@ -148,7 +148,7 @@ fn a_contact_file_goes_when_its_process_has_ended_and_nobody_listens() {
     let of_system = sweep_system(top.path(), "here");
     assert_eq!(outcomes(&of_system), removed(&["pmix.sys.here"]));
     let expected = [".pmix.here.tool.dead.0123456789abcdee", ".pmix.here.tool.dead.proof", "pmix.here.tool.dead"];
-    assert_eq!(outcomes(&sweep(top.path(), "here")), removed(&expected));
+    assert_eq!(outcomes(&sweep(top.path(), "here", None)), removed(&expected));
     assert_eq!(fs::read_dir(top.path()).unwrap().count(), 6);
 }
 

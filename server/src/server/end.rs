@@ -60,6 +60,7 @@ impl Server {
             // Outputs that these calls have produced.
             rest = self.shared.engine.lock().take_last_outputs();
             if rest.is_empty() {
+                self.shared.publishers.disinherit();
                 self.shared.log_withheld(None);
                 return Status::SUCCESS;
             }

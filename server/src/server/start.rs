@@ -28,6 +28,7 @@ use crate::link::OwnLink;
 use crate::log::{log, log_at};
 use crate::remote::{self, Munge};
 use crate::rendezvous::Rendezvous;
+use crate::restart::{self, CONNECTIONS_OF_LIFE, Estates};
 use crate::shared_state::SharedState;
 use crate::topology;
 
@@ -86,6 +87,16 @@ fn who_tells_of_loopback(config: &mut Config, munge: &Munge) -> SocketTable {
         log_at(Level::Info, Target::Server, &line);
     }
     table
+}
+
+/// What servers that were killed have left for this one.
+fn inherited(config: &mut Config) -> Estates {
+    let estates = match config.restart {
+        Some(_) if config.shared_memory => restart::find(&config.server_tmpdir, &config.lasting_name),
+        _ => Estates::default(),
+    };
+    config.life = estates.life;
+    estates
 }
 
 /// Starts the server's thread, which serves the listeners; `connections` is the number of earlier ones.
@@ -147,7 +158,10 @@ impl Server {
         for complaint in settings::complaints() {
             log_at(Level::Warn, Target::Server, &complaint);
         }
+        let estates = inherited(&mut config);
+        let connections = connections + u64::from(config.life) * CONNECTIONS_OF_LIFE;
         let shared = SharedState::new(config, port, host, wake);
+        shared.inherit(estates);
         if let Some(singleton) = &accepted.singleton {
             // It may connect before the host registers its job.
             shared.engine.lock().register_client(singleton, accepted.uid, accepted.gid, 0).ok()?;
@@ -171,7 +185,7 @@ impl Server {
 
     /// Removes what servers that were killed have left where this one puts its files.
     fn sweep(config: &Config) {
-        let session = leftovers::sweep(&config.server_tmpdir, &config.hostname);
+        let session = leftovers::sweep(&config.server_tmpdir, &config.hostname, Some(&config.lasting_name));
         for Leftover { path, reason, outcome, .. } in
             session.into_iter().chain(leftovers::sweep_system(&config.system_tmpdir, &config.hostname))
         {

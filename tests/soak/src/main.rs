@@ -4,6 +4,7 @@
 
 mod faults;
 mod life;
+mod restart;
 mod slope;
 mod state;
 mod step;
@@ -20,7 +21,7 @@ use state::State;
 use step::{Context, Part, Side};
 
 /// All parts but the simulation (`tests/simulate`) and that of the persistent launcher (`benches/benches/serve.rs`), which are programs of their own.
-const PARTS: [Part; 5] = [storms::PART, threads::PART, life::PART, faults::OOM, faults::SYSCALLS];
+const PARTS: [Part; 6] = [storms::PART, restart::PART, threads::PART, life::PART, faults::OOM, faults::SYSCALLS];
 
 /// So many losses are enough to stop a part.
 const LOSSES_MAX: usize = 20;

@@ -73,7 +73,7 @@ impl Directories {
         let room = Some(Room::take(ranks)?);
         let hostname = gethostname().unwrap_or_default().to_string_lossy().into_owned();
         // What cannot be removed stays for the next one.
-        sweep(&tmpdir, hostname.split('.').next().unwrap_or_default());
+        sweep(&tmpdir, hostname.split('.').next().unwrap_or_default(), None);
         let (top, alive) = Self::begin(&tmpdir, watchdog)?;
         Ok(Directories { top, owner, alive, room })
     }

@@ -83,6 +83,11 @@ impl Directory {
         &self.path
     }
 
+    /// Whether the directory has been removed since.
+    pub fn is_removed(&self) -> bool {
+        fstat(&self.fd).is_ok_and(|stat| stat.st_nlink == 0)
+    }
+
     /// The owner, which is the server's user, as seen in this user namespace.
     pub fn uid(&self) -> u32 {
         self.uid

@@ -17,7 +17,7 @@ use nix::sys::stat::{Mode, fstat, fstatat};
 use nix::sys::statfs::fstatfs;
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 
-use super::outer::{INNER_NAME, OUTER_PREFIX, SOCKET_NAME, lock};
+use super::outer::{INNER_NAME, JOURNAL_NAME, JOURNAL_NEW_NAME, OUTER_PREFIX, SOCKET_NAME, lock};
 use crate::file_ban;
 use crate::rank_file;
 use crate::segment::directory::files::FileId;
@@ -95,6 +95,16 @@ impl Abandoned {
         Ok((!abandoned.is_served()?).then_some(abandoned))
     }
 
+    /// The inner directory, if there is one.
+    pub fn inner(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.as_ref().map(AsFd::as_fd)
+    }
+
+    /// The outer directory, which is locked, and the inner one.
+    pub(super) fn into_parts(self) -> Option<(OwnedFd, OwnedFd)> {
+        Some((self.outer, self.inner?))
+    }
+
     /// Whether a server takes connections at the socket.
     fn is_served(&self) -> io::Result<bool> {
         let Some(inner) = &self.inner else { return Ok(false) };
@@ -150,5 +160,6 @@ fn is_of_server(name: &OsStr) -> bool {
         let number = name.as_bytes().strip_prefix(prefix.as_bytes());
         number.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
     };
-    name == SOCKET_NAME || is_numbered(PAGE_PREFIX) || is_numbered(SEGMENT_PREFIX)
+    let is_other = [SOCKET_NAME, JOURNAL_NAME, JOURNAL_NEW_NAME].iter().any(|other| name == *other);
+    is_other || is_numbered(PAGE_PREFIX) || is_numbered(SEGMENT_PREFIX)
 }

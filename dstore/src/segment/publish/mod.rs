@@ -4,3 +4,4 @@ pub(crate) mod abandoned;
 pub(crate) mod outer;
 mod page_writer;
 pub(crate) mod publisher;
+pub(crate) mod takeover;

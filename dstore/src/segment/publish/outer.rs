@@ -12,6 +12,10 @@ pub(super) const OUTER_PREFIX: &str = "pmix-dstore-";
 pub(super) const INNER_NAME: &str = "s";
 /// The server's socket in the inner directory.
 pub const SOCKET_NAME: &str = "sock";
+/// The journal of a server that may be restarted, in the inner directory.
+pub const JOURNAL_NAME: &str = "journal";
+/// The next journal, until it takes the place of the former.
+pub const JOURNAL_NEW_NAME: &str = "journal.new";
 
 /// Takes the lock of a directory that a server has; `None` if another process has it, or has removed the directory. The lock is the
 /// descriptor's: it ends with the last copy of it, in forked children, too.

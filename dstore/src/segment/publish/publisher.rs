@@ -122,29 +122,29 @@ pub struct LiveSegment {
 ///
 /// Dropping it retires the namespace: marks the page as retired for readers, and removes our own files and directories.
 pub struct Publisher {
-    nspace: Nspace,
-    tmpdir: OwnedFd,
-    outer: OwnedFd,
-    inner: OwnedFd,
-    outer_name: String,
-    path: PathBuf,
-    outer_id: FileId,
-    inner_id: FileId,
+    pub(super) nspace: Nspace,
+    pub(super) tmpdir: OwnedFd,
+    pub(super) outer: OwnedFd,
+    pub(super) inner: OwnedFd,
+    pub(super) outer_name: String,
+    pub(super) path: PathBuf,
+    pub(super) outer_id: FileId,
+    pub(super) inner_id: FileId,
     /// The first page and the newest one, which are the same in a small directory. The first one has the count and the retired word of the
     /// directory.
-    pages: Pages,
-    count: u64,
-    next_file: u64,
-    live: Vec<Published>,
+    pub(super) pages: Pages,
+    pub(super) count: u64,
+    pub(super) next_file: u64,
+    pub(super) live: Vec<Published>,
     /// Files to remove: pages, and files passed to [`Publisher::adopt`].
-    others: Vec<(String, FileId)>,
-    pid: u32,
-    is_retired: bool,
+    pub(super) others: Vec<(String, FileId)>,
+    pub(super) pid: u32,
+    pub(super) is_retired: bool,
 }
 
 /// The pages that are still written. Full ones are closed: a long job has thousands.
 #[derive(Default)]
-struct Pages {
+pub(super) struct Pages {
     first: Option<PageWriter>,
     /// The last one, if it is not the first.
     newest: Option<PageWriter>,
@@ -152,7 +152,7 @@ struct Pages {
 }
 
 impl Pages {
-    fn add(&mut self, page: PageWriter) {
+    pub(super) fn add(&mut self, page: PageWriter) {
         *(if self.count == 0 { &mut self.first } else { &mut self.newest }) = Some(page);
         self.count += 1;
     }
@@ -167,10 +167,11 @@ impl Pages {
     }
 }
 
-struct Published {
-    segment: LiveSegment,
-    name: String,
-    id: FileId,
+pub(super) struct Published {
+    pub(super) segment: LiveSegment,
+    pub(super) name: String,
+    pub(super) id: FileId,
+    pub(super) content_hash: u64,
 }
 
 /// How often another name is tried for a directory that another process took for one without a server.
@@ -264,6 +265,17 @@ impl Publisher {
         self.publish_entry(kind, segment, replaces)
     }
 
+    /// As [`Publisher::publish`] for a job segment, unless the live one is the same: readers notice nothing then.
+    ///
+    /// # Errors
+    /// As [`Publisher::publish`].
+    pub fn publish_changed_job(&mut self, segment: &(impl Slices + ?Sized)) -> Result<u64, PublishError> {
+        let header = segment.slices().next().and_then(RawHeader::read);
+        let hash = header.map(|header| header.content_hash);
+        let is_same = |live: &Published| live.segment.kind == SegmentKind::Job && Some(live.content_hash) == hash;
+        if self.live.iter().any(is_same) { Ok(self.count) } else { self.publish(SegmentKind::Job, segment) }
+    }
+
     /// Writes a segment that contains all values of the live segments of its kind with these orders, and publishes it in their
     /// place. Orders are those of [`Publisher::live`]. The files of the replaced segments are removed.
     ///
@@ -301,6 +313,11 @@ impl Publisher {
     /// The inner directory, to make the server's socket in it.
     pub fn dir_fd(&self) -> BorrowedFd<'_> {
         self.inner.as_fd()
+    }
+
+    /// Whether this process has it; a forked child has but a copy.
+    pub fn is_of_this_process(&self) -> bool {
+        self.pid == std::process::id()
     }
 
     /// Entries published so far.
@@ -375,7 +392,8 @@ impl Publisher {
         self.count += 1;
         let (replaced, mut live): (Vec<_>, Vec<_>) =
             self.live.drain(..).partition(|other| entry.does_replace(other.segment.kind, other.segment.order));
-        live.push(Published { segment: LiveSegment { kind, order, len }, name, id });
+        let content_hash = entry.content_hash;
+        live.push(Published { segment: LiveSegment { kind, order, len }, name, id, content_hash });
         live.sort_by_key(|live| live.segment.order);
         self.live = live;
         // Only now, when readers can find the data in the new segment.
@@ -583,7 +601,7 @@ fn open_made(parent: &OwnedFd, name: &str, mode: u32) -> Result<(OwnedFd, FileId
 
 /// Removes a file or directory if its name still refers to the one that we made. Returns whether it did: nothing but a directory that is
 /// not empty depends on that.
-fn remove(parent: &OwnedFd, name: &str, id: FileId, flags: UnlinkatFlags) -> bool {
+pub(super) fn remove(parent: &OwnedFd, name: &str, id: FileId, flags: UnlinkatFlags) -> bool {
     file_ban::check();
     let name = OsStr::from_bytes(name.as_bytes());
     let is_ours = fstatat(parent, name, AtFlags::AT_SYMLINK_NOFOLLOW).is_ok_and(|stat| FileId::from(&stat) == id);

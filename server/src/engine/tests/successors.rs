@@ -1,0 +1,117 @@
+//! A server that goes on in the place of one that was killed (`docs/restart.md`).
+
+use pmix_wire::FORMER_INDEX;
+
+use super::*;
+use crate::restart::{CONNECTIONS_OF_LIFE, Change, Estate, Fate};
+
+/// For how long clients wait.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The second server of a job of two ranks, which were connected to the first one.
+fn successor(change: impl FnOnce(&mut Estate)) -> Bench {
+    let mut bench = Bench::without_clients(0, 1, 2);
+    (bench.engine.config.restart, bench.engine.config.life) = (Some(PATIENCE), 1);
+    let mut estate = Estate::new().unwrap();
+    estate.nspace = nspace();
+    let fate = Fate { is_here: true, ..Fate::default() };
+    estate.fates = [0, 1].map(|rank| (Rank(rank), fate)).into();
+    change(&mut estate);
+    bench.engine.expect_again([(nspace(), estate)]);
+    for rank in [0, 1] {
+        assert_eq!(bench.register_client(&proc(rank), 1000, 1000, 7), Status::SUCCESS);
+    }
+    bench
+}
+
+fn former(rank: u32, index: u32) -> Hello {
+    Hello { infos: vec![Info::new(FORMER_INDEX, Value::Uint32(index))], ..Bench::hello(rank) }
+}
+
+/// A rank that was killed while there was no server closes no connection to this one.
+#[test]
+fn a_process_that_does_not_come_again_is_lost_after_the_time_for_which_it_waits() {
+    let mut bench = successor(|_| ());
+    bench.connect(0);
+    bench.fence(0, 10, everybody(), collect());
+    bench.get(0, 11, 1, "late", Vec::new());
+    bench.pass(PATIENCE - Duration::from_secs(1));
+    assert!(bench.reply(0, 10).is_none() && bench.value(0, 11, "late").is_none());
+    bench.pass(Duration::from_secs(2));
+    assert_eq!(bench.status(0, 10), Some(Status::ERR_PARTIAL_SUCCESS));
+    assert!(bench.value(0, 11, "late").is_some_and(|value| value.is_err()));
+    let lines: Vec<_> = bench.log.iter().filter(|line| line.contains("has not come again")).collect();
+    assert!(matches!(lines[..], [line] if line.contains(&proc(1).to_string())), "{:?}", bench.log);
+    assert_eq!(bench.engine.deadline(), None);
+    // It may come later all the same, as one that was stopped.
+    bench.connect(1);
+    bench.fence(0, 12, everybody(), Vec::new());
+    bench.fence(1, 12, everybody(), Vec::new());
+    assert_eq!((bench.status(0, 12), bench.status(1, 12)), (Some(Status::SUCCESS), Some(Status::SUCCESS)));
+}
+
+#[test]
+fn processes_that_come_or_are_deregistered_are_not_lost() {
+    let mut bench = successor(|_| ());
+    bench.connect(0);
+    bench.engine.deregister_client(&proc(1));
+    bench.pass(PATIENCE + Duration::from_secs(1));
+    assert!(bench.log.iter().all(|line| !line.contains("has not come again")), "{:?}", bench.log);
+    assert_eq!(bench.engine.deadline(), None);
+}
+
+/// The reply to a fence was lost with the server; whoever asks again is not a participant of the next one.
+#[test]
+fn a_fence_that_was_over_is_answered_by_the_tag_of_its_request() {
+    let status = Status::ERR_TIMEOUT;
+    let mut bench = successor(|estate| drop(estate.released.insert((Rank(0), 33), [(10, status)].into())));
+    bench.engine.hello(peer(0), TCP, former(0, 33));
+    bench.drain();
+    bench.answer_last(UpcallResult::Op(Status::SUCCESS));
+    bench.connect(1);
+    bench.fence(0, 10, everybody(), collect());
+    assert_eq!(bench.status(0, 10), Some(status));
+    bench.fence(0, 11, everybody(), collect());
+    assert!(bench.reply(0, 11).is_none());
+}
+
+/// A process of another rank cannot have the replies of this one's fences, nor can one that was connected to this very server.
+#[test]
+fn a_former_connection_counts_for_its_own_process_alone() {
+    let mut bench = successor(|estate| drop(estate.released.insert((Rank(0), 33), [(10, Status::ERR_TIMEOUT)].into())));
+    bench.engine.hello(peer(1), TCP, former(1, 33));
+    bench.drain();
+    bench.answer_last(UpcallResult::Op(Status::SUCCESS));
+    bench.fence(1, 10, everybody(), collect());
+    assert!(bench.reply(1, 10).is_none());
+    bench.engine.hello(peer(0), TCP, former(0, CONNECTIONS_OF_LIFE as u32));
+    bench.drain();
+    assert!(!bench.engine.peers.contains_key(&peer(0)), "its connection is lost, and not to be made again");
+}
+
+/// What a journal says with right hashes may still be nonsense: scopes and ranks that are none, keys that no segment has.
+#[test]
+fn nonsense_in_a_journal_does_no_harm() {
+    let kval = |key: &'static str| Kval { key: Key::from(key), value: Value::Uint32(1) };
+    let mut bench = successor(|estate| {
+        for scope in 0..=u8::MAX {
+            estate.changes.push(Change::Commit(Rank(0), vec![(scope, vec![kval("key")])]));
+        }
+        estate.changes.push(Change::Remote(Rank(1), vec![Key::from("nowhere")]));
+        estate.changes.push(Change::Remote(Rank(4_000_000), vec![Key::from("nowhere")]));
+        estate.changes.push(Change::Commit(Rank(4_000_000), vec![(3, vec![kval("far")])]));
+        let fate = Fate { finalized: u32::MAX, is_gone: true, is_over: true, has_left: true, is_here: true };
+        estate.fates.insert(Rank(1), fate);
+        estate.fates.insert(Rank(4_000_000), fate);
+    });
+    bench.connect(0);
+    bench.connect(1);
+    bench.fence(0, 12, everybody(), Vec::new());
+    bench.fence(1, 12, everybody(), Vec::new());
+    // A rank that is not this node's has to do with another server, as far as this one knows.
+    bench.answer_last(UpcallResult::Data(Status::SUCCESS, Vec::new().into()));
+    assert_eq!((bench.status(0, 12), bench.status(1, 12)), (Some(Status::SUCCESS), Some(Status::SUCCESS)));
+    bench.lose(0);
+    bench.lose(1);
+    bench.pass(PATIENCE);
+}
