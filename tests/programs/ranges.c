@@ -57,7 +57,7 @@ static void note(const char *handler, pmix_status_t code, const pmix_proc_t *sou
         if (status == END) {                                                                                           \
             count_one(&ended);                                                                                         \
         }                                                                                                              \
-        if (status == CODE(true, KEPT)) {                                                                              \
+        if (status == CODE(true, PLAIN)) {                                                                             \
             count_one(&of_tool);                                                                                       \
         }                                                                                                              \
         done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);                                                 \
