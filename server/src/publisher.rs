@@ -133,6 +133,18 @@ fn listen(publisher: &mut Publisher, mode: u32) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
+/// What journals of a server say of it; boot and directory are added where one is made.
+fn origin_of(config: &Config) -> Origin {
+    let patience = config.restart.unwrap_or_default();
+    let seconds = patience.as_secs() + u64::from(patience.subsec_nanos() > 0);
+    Origin {
+        life: config.life,
+        patience: seconds.try_into().unwrap_or(u32::MAX),
+        server: config.lasting_name.clone().into(),
+        ..Origin::default()
+    }
+}
+
 /// The line about a journal that cannot be written.
 pub(crate) fn no_journal(path: &Path, error: &dyn Display) -> String {
     format!("{}: {error}; if this server is killed, its clients cannot go on with another one", path.display())
@@ -171,7 +183,7 @@ impl Publishers {
         Publishers {
             tmpdir: config.server_tmpdir.clone(),
             socket_mode: config.socket_mode,
-            origin: Origin::of_server(config),
+            origin: origin_of(config),
             inherited: Mutex::default(),
             journals: Mutex::default(),
             directories: Mutex::default(),

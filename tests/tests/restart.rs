@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pmix_tests::{Ended, Library, Run, Traces, is_large, plugin, program};
+use pmix_tests::{Ended, Library, Run, Traces, is_large, plugin, pmixrun, program};
 
 /// A job of `size` ranks of the program `restart` under a host that is started again.
 fn restarted(traces: &Traces, size: usize, options: &str, step: &str) -> Ended {
@@ -172,4 +172,19 @@ fn a_journal_is_the_servers_user_s_alone_and_without_the_option_there_is_none() 
     assert!(told.contains("restart=60."), "{told}");
     let (found, _, told) = what_is_kept("");
     assert!(found.is_empty() && told.contains("restart=."), "{found:?} {told}");
+}
+
+/// Its server is its own process, and its watchdog does not let ranks wait for another one.
+#[test]
+fn pmixrun_that_is_killed_ends_its_ranks_whatever_the_option_says() {
+    let traces = Traces::begin();
+    let file = traces.own().join("server");
+    let script = format!("echo $$ > {}; exec \"$@\"", file.display());
+    let run = Run::new("sh", Library::ours()).traced(&traces).arg("-c").arg(script).arg("sh");
+    let run = run.arg(pmixrun()).args("-n 2").arg(program("restart")).arg("lost");
+    let begun = std::time::Instant::now();
+    let ended = run.env("PMIX_DSTORE_RESTART", "60").env("HOST_SERVER", &file).run();
+    assert_eq!((ended.code(), ended.count(" done")), (137, 0), "{ended}");
+    traces.assert_none_left(&ended);
+    assert!(begun.elapsed().as_secs() < 40, "{ended}");
 }

@@ -695,22 +695,6 @@ impl Engine {
         (client.committed, client.finalized, client.is_awaited) =
             (heir.committed, heir.fate.finalized, heir.fate.is_here);
         state.clients.insert(proc.rank, client);
-        if heir.fate.is_here {
-            let limit = self.config.restart.unwrap_or_default();
-            self.awaited.push_back((Instant::now() + limit, proc.clone()));
-        }
-        if heir.fate.is_gone {
-            state.gone.insert(proc.rank);
-        }
-        match heir.fate {
-            Fate { is_over: true, .. } => drop(state.over.insert(proc.rank)),
-            // It may come back, as if it had finalized now.
-            Fate { finalized: 1.., is_here: false, .. } => {
-                let farewell = (Instant::now() + RETURN_DELAY, proc.clone(), heir.fate.finalized);
-                self.farewells.push_back(farewell);
-            }
-            _ => {}
-        }
         // Replies of large jobs contain only this node's processes, which have changed.
         state.job_replies.clear();
         // A rank that comes back, as one that the host starts again does, is not counted twice.
@@ -719,9 +703,30 @@ impl Engine {
         if let Some(number) = directory {
             self.want_publication(number);
         }
+        self.take_fate(proc, heir.fate);
         self.journal_client(proc);
         self.open_shared(&proc.nspace);
         Status::SUCCESS
+    }
+
+    /// Takes what the server before this one knew of the end of a process.
+    fn take_fate(&mut self, proc: &Proc, fate: Fate) {
+        let Some(state) = self.nspaces.get_mut(&proc.nspace) else { return };
+        if fate.is_gone {
+            state.gone.insert(proc.rank);
+        }
+        if fate.is_here {
+            let limit = self.config.restart.unwrap_or_default();
+            self.awaited.push_back((Instant::now() + limit, proc.clone()));
+        }
+        match fate {
+            Fate { is_over: true, .. } => drop(state.over.insert(proc.rank)),
+            // It may come back, as if it had finalized now.
+            Fate { finalized: 1.., is_here: false, .. } => {
+                self.farewells.push_back((Instant::now() + RETURN_DELAY, proc.clone(), fate.finalized));
+            }
+            _ => {}
+        }
     }
 
     /// Forgets a process. Its connections stay until it closes them; its secret opens no new ones.

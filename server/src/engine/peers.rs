@@ -250,6 +250,23 @@ impl Engine {
         }
     }
 
+    /// Gives up processes that were connected to the server before this one and have not come again for as long as they wait themselves:
+    /// they have died meanwhile, or given up.
+    pub(super) fn give_up_awaited(&mut self, now: Instant) {
+        while let Some((_, proc)) = self.awaited.pop_front_if(|(due, _)| *due <= now) {
+            let state = self.nspaces.get_mut(&proc.nspace);
+            let Some(client) = state.and_then(|state| state.clients.get_mut(&proc.rank)) else { continue };
+            if !std::mem::take(&mut client.is_awaited) {
+                continue;
+            }
+            self.log(format!(
+                "{proc} was connected to the server that was killed, and has not come again to this one; it counts as lost"
+            ));
+            self.rank_is_gone(&proc);
+            self.losses.push(Loss { due: now, is_news: false, proc });
+        }
+    }
+
     /// Reports lost processes to the host once their delay is over, and logs all losses of their jobs.
     pub(super) fn report_losses(&mut self, now: Instant) {
         let due: Vec<Proc> = self.losses.iter().filter(|loss| loss.due <= now).map(|loss| loss.proc.clone()).collect();

@@ -3,7 +3,6 @@
 //! The engine makes the records; `crate::publisher` writes them, before any message that the records precede.
 
 use std::collections::{BTreeSet, HashSet};
-use std::time::Instant;
 
 use pmix_dstore::gather::Slices;
 use pmix_dstore::model::{Info, Key, Kval, Nspace, Proc, Rank, Result, Scope, Status, Value};
@@ -14,7 +13,6 @@ use super::collective::Arrival;
 use super::ledger::DirectoryNumber;
 use super::nspaces::NspaceState;
 use super::peer::PeerId;
-use super::peers::Loss;
 use super::{Engine, Output};
 use crate::restart::{CONNECTIONS_OF_LIFE, Change, Estate, Fate, RELEASED_MAX, Record};
 
@@ -353,23 +351,6 @@ impl Engine {
         }
         if let Some(state) = self.nspaces.get_mut(&proc.nspace) {
             state.released.insert((proc.rank, peer.index()), fences);
-        }
-    }
-
-    /// Gives up processes that were connected to the server before this one and have not come again for as long as they wait themselves:
-    /// they have died meanwhile, or given up.
-    pub(super) fn give_up_awaited(&mut self, now: Instant) {
-        while let Some((_, proc)) = self.awaited.pop_front_if(|(due, _)| *due <= now) {
-            let state = self.nspaces.get_mut(&proc.nspace);
-            let Some(client) = state.and_then(|state| state.clients.get_mut(&proc.rank)) else { continue };
-            if !std::mem::take(&mut client.is_awaited) {
-                continue;
-            }
-            self.log(format!(
-                "{proc} was connected to the server that was killed, and has not come again to this one; it counts as lost"
-            ));
-            self.rank_is_gone(&proc);
-            self.losses.push(Loss { due: now, is_news: false, proc });
         }
     }
 

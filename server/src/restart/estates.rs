@@ -3,18 +3,21 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
-use std::io::{self, ErrorKind, Read};
+use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
+use nix::sys::signal::kill;
+use nix::sys::socket::sockopt::PeerCredentials;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, getsockopt, socket};
 use nix::sys::stat::{Mode, fchmod, fstat};
-use nix::unistd::geteuid;
+use nix::unistd::{Pid, geteuid};
 use pmix_dstore::fallible_alloc;
 use pmix_dstore::model::{Key, Nspace};
 use pmix_dstore::segment::{Abandoned, FileId, JOURNAL_NAME, ModexReader, Publisher, SOCKET_NAME};
@@ -26,7 +29,7 @@ use super::record::{Estate, HEADER_MAX, Origin, Segment};
 /// The longest journal that is read.
 const JOURNAL_MAX: u64 = 2 << 30;
 /// How long the lock of a server that was killed may be held by its children.
-const LOCK_WAIT: Duration = Duration::from_secs(2);
+const LOCK_WAIT: Duration = Duration::from_secs(5);
 /// How many names of the directory are looked at.
 const NAMES_MAX: usize = 16_384;
 
@@ -122,14 +125,14 @@ impl Estates {
     }
 }
 
-/// The directory of a server that was killed. Its lock may be held for a moment longer: by a child that it had forked, and that has not become
-/// another program yet.
+/// The directory of a server that was killed. Its lock may be held for a moment longer, and its socket may take connections: a child that it had
+/// forked, and that has not become another program yet, has copies of both.
 fn find_killed(directory: &File, name: &OsStr) -> Result<Option<Abandoned>, &'static str> {
     let until = Instant::now() + LOCK_WAIT;
     // A socket's address is short.
     let inside = PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()));
     let inner = inside.join(name).join("s");
-    let is_absent = |error: io::Error| matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound);
+    let mut listener = Listener::Unknown;
     loop {
         match Abandoned::find(directory.as_fd(), name) {
             Ok(Some(abandoned)) => return Ok(Some(abandoned)),
@@ -137,17 +140,64 @@ fn find_killed(directory: &File, name: &OsStr) -> Result<Option<Abandoned>, &'st
             // Whoever sweeps the directory says it.
             Err(_) => return Ok(None),
         }
-        // A server that lives, or one that has not come so far.
-        if !UnixStream::connect(inner.join(SOCKET_NAME)).is_err_and(is_absent)
-            || inner.join(JOURNAL_NAME).symlink_metadata().is_err()
-        {
-            return Ok(None);
+        if listener == Listener::Unknown {
+            listener = Listener::of(&inner.join(SOCKET_NAME));
         }
-        if Instant::now() >= until {
-            return Err("another process has it, and serves nobody: a child of that server, or one that takes it over");
+        let has_journal = inner.join(JOURNAL_NAME).symlink_metadata().is_ok();
+        match listener {
+            Listener::Alive => return Ok(None),
+            // A server that has not come so far, or none of those that may be started again.
+            _ if !has_journal => return Ok(None),
+            Listener::Unknown if Instant::now() >= until => return Ok(None),
+            Listener::Dead if Instant::now() >= until => {
+                return Err("another process has it: a child of that server, or one that takes it over");
+            }
+            _ => thread::sleep(Duration::from_millis(5)),
         }
-        thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Who listens at a socket.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Listener {
+    /// A process that lives.
+    Alive,
+    /// Nobody, or children of a process that has ended: the socket has a name, or a copy, and nobody takes what comes.
+    Dead,
+    /// So many wait there that no more may come.
+    Unknown,
+}
+
+impl Listener {
+    fn of(path: &Path) -> Listener {
+        let connected = || {
+            let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+            let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+            connect(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
+            // The one that has called `listen`, not those that have copies.
+            getsockopt(&socket, PeerCredentials)
+        };
+        match connected() {
+            Ok(who) if has_ended(who.pid()) => Listener::Dead,
+            Err(Errno::ECONNREFUSED | Errno::ENOENT) => Listener::Dead,
+            Err(Errno::EAGAIN) => Listener::Unknown,
+            // Of a process that cannot be seen from here nothing is known.
+            Ok(_) | Err(_) => Listener::Alive,
+        }
+    }
+}
+
+/// Whether a process has ended, though its parent may not have taken note of it.
+fn has_ended(pid: i32) -> bool {
+    if pid <= 0 {
+        return false;
+    }
+    if kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH) {
+        return true;
+    }
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // After the name, which may hold anything.
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
 /// An estate with the line about it, and when its journal was last written.
@@ -158,7 +208,7 @@ fn open_journal(inner: BorrowedFd<'_>) -> Result<Option<(File, Metadata)>, Strin
     let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
     let file = match openat(inner, JOURNAL_NAME, flags, Mode::empty()) {
         Ok(file) => File::from(file),
-        Err(nix::errno::Errno::ENOENT) => return Ok(None),
+        Err(Errno::ENOENT) => return Ok(None),
         Err(errno) => return Err(format!("its journal: {errno}")),
     };
     let status = file.metadata().map_err(|error| format!("its journal: {error}"))?;

@@ -265,3 +265,43 @@ fn a_directory_goes_when_its_clients_wait_no_longer() {
     assert_eq!(swept(tmp.path(), None).len(), 1);
     assert!(is_empty(tmp.path()));
 }
+
+/// A server that is killed may have forked: the child has its lock and its socket until it becomes another program.
+#[test]
+fn a_child_of_the_killed_server_is_waited_for() {
+    let tmp = tempfile::tempdir().unwrap();
+    let directory = left(tmp.path(), 1, &nspace("one"));
+    // The child holds the lock and the socket; who has called `listen` is a shell that has ended.
+    let script = r#"
+import fcntl, os, socket, sys
+outer = os.open(sys.argv[1], os.O_RDONLY)
+fcntl.flock(outer, fcntl.LOCK_EX)
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1] + "/s/sock")
+listener.listen()
+if os.fork() == 0:
+    os.close(0)
+    os.close(1)
+    import time
+    time.sleep(1)
+"#;
+    let outer = tmp.path().join(&directory.name);
+    let server = Command::new("python3").arg("-c").arg(script).arg(&outer).status();
+    assert!(server.is_ok_and(|status| status.success()));
+    let begun = Instant::now();
+    let found = find(tmp.path(), SERVER);
+    assert_eq!((found.estates.len(), found.lines), (1, Vec::new()));
+    assert!(begun.elapsed() > Duration::from_millis(300), "the child had the lock");
+    drop(found.directories);
+    assert!(is_empty(tmp.path()));
+}
+
+#[test]
+fn a_server_that_lives_is_not_waited_for() {
+    let tmp = tempfile::tempdir().unwrap();
+    let directory = left(tmp.path(), 1, &nspace("one"));
+    let _living = std::os::unix::net::UnixListener::bind(directory.inner.join(SOCKET_NAME)).unwrap();
+    let begun = Instant::now();
+    let found = find(tmp.path(), SERVER);
+    assert!(found.estates.is_empty() && found.lines.is_empty() && begun.elapsed() < LOCK_WAIT);
+}

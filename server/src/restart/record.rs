@@ -13,7 +13,6 @@ use pmix_dstore::model::{Bytes, Key, Kval, Nspace, Rank, Result, Status, Value};
 use pmix_wire::{MESSAGE_LEN_MAX, Request, Version};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use crate::config::Config;
 use crate::secret::Secret;
 
 /// The first bytes of a journal; the last one is the version of its format.
@@ -61,20 +60,6 @@ pub(crate) struct Origin {
     pub directory: Vec<u8>,
     /// The name that the host gives the server, the same in each of its lives; empty if it gives none.
     pub server: Vec<u8>,
-}
-
-impl Origin {
-    /// Of a server, without boot and directory.
-    pub fn of_server(config: &Config) -> Origin {
-        let patience = config.restart.unwrap_or_default();
-        let seconds = patience.as_secs() + u64::from(patience.subsec_nanos() > 0);
-        Origin {
-            life: config.life,
-            patience: seconds.try_into().unwrap_or(u32::MAX),
-            server: config.lasting_name.clone().into(),
-            ..Origin::default()
-        }
-    }
 }
 
 /// What has become of a process of this node.
