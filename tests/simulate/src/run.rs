@@ -3,13 +3,13 @@
 use pmix_server::simulate::Kept;
 
 use crate::invariant::{Invariant, Violation};
-use crate::rank::Call;
+use crate::rank::{Call, Role};
 use crate::script::{self, Action};
 use crate::shrink::shrink;
 use crate::world::{SERVERS, What, World};
 
 /// The actions of a run of a seed.
-pub const ACTIONS: usize = 120;
+pub const ACTIONS: usize = 240;
 
 /// Runs a script with the delays of a seed. Returns the number of steps.
 ///
@@ -25,11 +25,14 @@ pub fn run(seed: u64, script: &[Action]) -> Result<u64, Violation> {
         };
         world.at(time, What::Act(*action));
     }
+    world.at(time + 20_000, What::EndMonitors);
+    world.at(time + 40_000, What::EndMonitors);
     world.run();
     world.answer_late();
     world.run();
     world.check_quiet();
     world.check_events();
+    world.check_output();
     world.end_all();
     world.violation.map_or(Ok(world.steps), Err)
 }
@@ -76,14 +79,18 @@ impl World {
     /// All ranks finalize, all jobs end; nothing is left.
     fn end_all(&mut self) {
         for rank in 0..self.ranks.len() {
-            if self.ranks[rank].lives {
-                self.ranks[rank].program.push_back(Call::Finalize);
+            if self.ranks[rank].lives && self.ranks[rank].role != Role::Server {
+                self.ranks[rank].program.push_back(Call::Finalize { returns: false });
                 self.go_on(rank);
             }
         }
         self.run();
         for server in 0..SERVERS {
             for job in 0..self.jobs.len() {
+                // A tool's ends with it.
+                if self.jobs[job].is_of_tool {
+                    continue;
+                }
                 let nspace = self.jobs[job].nspace.clone();
                 self.servers[server].deregister_nspace(&nspace);
                 self.take_from(server);

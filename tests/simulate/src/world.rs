@@ -1,28 +1,32 @@
 //! The world: servers, hosts, ranks, and what is under way between them, in virtual time.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::{Duration, Instant};
 
 use pmix_dstore::model::{Info, Nspace, Proc, Rank as Number, Status, Value, keys};
 use pmix_server::UpcallResult;
-use pmix_server::simulate::{Event, Simulation};
+use pmix_server::simulate::{Event, OWN, Simulation};
 
 use crate::host::{Host, Served};
 use crate::invariant::{Invariant, Violation};
+use crate::output::{Piece, Pull};
 use crate::random::drawn;
-use crate::rank::{Operation, Rank};
+use crate::rank::{Operation, Rank, Role};
 use crate::script::Action;
+use crate::tools::INTRUDERS;
 
 /// The servers, each on a node of its own.
 pub const SERVERS: usize = 3;
 /// The user of the servers.
-const SERVER_USER: u32 = 500;
+pub const SERVER_USER: u32 = 500;
 /// The users of the two jobs that there are from the start.
 const USERS: [u32; 2] = [1000, 2000];
 /// How many processes each of them has.
 const SIZES: [u32; 2] = [6, 3];
 /// Rank 0 has this connection.
 const FIRST_CONNECTION: u64 = 100;
+/// A rank that comes back has another one, so many later.
+const RANKS_MAX: usize = 10_000;
 
 /// Something that will happen.
 pub enum What {
@@ -52,6 +56,20 @@ pub enum What {
     Modex { server: usize, proc: Proc, for_whom: (usize, u64) },
     /// An event arrives from another server.
     Event { server: usize, code: Status, source: Proc, range: u8, infos: Vec<Info> },
+    /// A host has a piece of output.
+    Output { server: usize, piece: usize },
+    /// A host pauses or resumes input.
+    Flow { server: usize, is_off: bool },
+    /// A file was looked at.
+    Looked { server: usize, monitor: u64 },
+    /// Usage was read.
+    Measured { server: usize, monitor: u64 },
+    /// Memory was read.
+    MemoryRead { server: usize, number: u64 },
+    /// A process gives a sign of life.
+    Beat(usize),
+    /// Monitors that go on for ever end.
+    EndMonitors,
 }
 
 /// A job.
@@ -62,6 +80,10 @@ pub struct Job {
     pub user: u32,
     /// The numbers of its ranks.
     pub ranks: Vec<usize>,
+    /// The servers at which it is registered.
+    pub servers: Vec<usize>,
+    /// It is a tool's own name, or a server's.
+    pub is_of_tool: bool,
 }
 
 /// An event that a rank has reported.
@@ -99,6 +121,18 @@ pub struct World {
     pub(crate) spent: HashSet<Vec<usize>>,
     /// Members that have had a fence.
     pub(crate) fenced: HashSet<Vec<usize>>,
+    /// What processes have written, and who wants it.
+    pub(crate) pieces: Vec<Piece>,
+    pub(crate) pulls: Vec<Pull>,
+    /// When the last piece arrives at the host of each server.
+    pub(crate) written: [u64; SERVERS],
+    /// Requests that have a number.
+    pub(crate) numbers: u32,
+    /// Connections of intruders, and those that were refused.
+    pub(crate) intruders: u64,
+    pub(crate) refused: BTreeSet<u64>,
+    /// The server's own processes.
+    pub(crate) own: Vec<usize>,
     pub(crate) steps: u64,
     pub(crate) violation: Option<Violation>,
 }
@@ -125,6 +159,13 @@ impl World {
             consents: HashSet::new(),
             spent: HashSet::new(),
             fenced: HashSet::new(),
+            pieces: Vec::new(),
+            pulls: Vec::new(),
+            written: [0; SERVERS],
+            numbers: 0,
+            intruders: 0,
+            refused: BTreeSet::new(),
+            own: Vec::new(),
             steps: 0,
             violation: None,
         };
@@ -132,16 +173,33 @@ impl World {
             world.tell_time(server);
         }
         for (number, (user, size)) in USERS.into_iter().zip(SIZES).enumerate() {
-            world.start_job(&format!("job{number}"), user, size);
+            // The fences of a Slurm step have rules of their own.
+            let is_of_slurm = number == 0 && world.happens("slurm", 0, 0, 2);
+            let name = if is_of_slurm { "slurm.pmix.7.0".to_owned() } else { format!("job{number}") };
+            world.start_job(&name, user, size, None);
+        }
+        for server in 0..SERVERS {
+            let (number, rank) = (world.jobs.len(), world.ranks.len());
+            let name = nspace(&format!("server{server}"));
+            world.own.push(rank);
+            world.ranks.push(Rank::of_server(Proc::new(name.clone(), Number(0)), number, server, SERVER_USER));
+            world.jobs.push(Job {
+                nspace: name,
+                user: SERVER_USER,
+                ranks: vec![rank],
+                servers: Vec::new(),
+                is_of_tool: true,
+            });
         }
         world
     }
 
-    /// Registers a job at all servers, and starts its ranks.
-    pub fn start_job(&mut self, name: &str, user: u32, size: u32) -> Nspace {
+    /// Registers a job at all servers, or at one alone, and starts its ranks.
+    pub fn start_job(&mut self, name: &str, user: u32, size: u32, only: Option<usize>) -> Nspace {
         let nspace = nspace(name);
         let number = self.jobs.len();
-        let place = |rank: u32| (rank as usize + number) % SERVERS;
+        let place = |rank: u32| only.unwrap_or((rank as usize + number) % SERVERS);
+        let servers: Vec<usize> = (0..SERVERS).filter(|server| only.is_none_or(|only| only == *server)).collect();
         let on = |server: usize| (0..size).filter(move |rank| place(*rank) == server);
         let names: Vec<String> = (0..SERVERS).map(node).collect();
         let ranks: Vec<String> =
@@ -150,10 +208,14 @@ impl World {
             Info::new(keys::NODE_MAP, Value::string(names.join(","))),
             Info::new(keys::PROC_MAP, Value::string(ranks.join(";"))),
         ];
-        for server in 0..SERVERS {
+        for server in servers.clone() {
             let local: Vec<u32> = on(server).collect();
             self.servers[server].register_nspace(&nspace, local.len() as i32, &infos);
             for rank in local {
+                // Some hosts ask for the environment before they register the process.
+                if rank % 4 == 2 {
+                    self.servers[server].prepare_client(&Proc::new(nspace.clone(), Number(rank)));
+                }
                 self.servers[server].register_client(&Proc::new(nspace.clone(), Number(rank)), (user, user));
             }
         }
@@ -165,7 +227,8 @@ impl World {
             let late = self.delay("start", self.ranks.len() as u64, 0);
             self.after(late, What::Hello(self.ranks.len() - 1));
         }
-        self.jobs.push(Job { nspace: nspace.clone(), user, ranks: (first..self.ranks.len()).collect() });
+        let ranks = (first..self.ranks.len()).collect();
+        self.jobs.push(Job { nspace: nspace.clone(), user, ranks, servers, is_of_tool: false });
         (0..SERVERS).for_each(|server| self.drain(server));
         nspace
     }
@@ -211,12 +274,16 @@ impl World {
 
     /// The rank of a connection.
     pub fn rank_of(connection: u64) -> usize {
-        (connection - FIRST_CONNECTION) as usize
+        (connection - FIRST_CONNECTION) as usize % RANKS_MAX
     }
 
     /// The connection of a rank.
-    pub fn connection(rank: usize) -> u64 {
-        rank as u64 + FIRST_CONNECTION
+    pub fn connection(&self, rank: usize) -> u64 {
+        let one = &self.ranks[rank];
+        match one.role {
+            Role::Server => OWN,
+            _ => rank as u64 + FIRST_CONNECTION + one.cycle * RANKS_MAX as u64,
+        }
     }
 
     /// The rank of this name.
@@ -270,22 +337,33 @@ impl World {
             What::Act(action) => self.act(action),
             What::Hello(rank) if !self.ranks[rank].lives => {}
             What::Hello(rank) => {
-                let (server, hello) = (self.ranks[rank].server, self.ranks[rank].hello());
+                let server = self.ranks[rank].server;
+                let (word, hello) = match self.ranks[rank].role {
+                    Role::Tool(form) => self.tool_hello(rank, form),
+                    _ => self.rank_hello(rank),
+                };
                 self.ranks[rank].has_connected = true;
-                self.servers[server].hello(World::connection(rank), hello);
+                let connection = self.connection(rank);
+                self.servers[server].hello_by(connection, word, hello);
                 self.take_from(server);
             }
             What::Up { rank, .. } if self.ranks[rank].is_cut => {}
             What::Up { rank, tag, bytes } => {
                 let server = self.ranks[rank].server;
-                self.servers[server].message(World::connection(rank), tag, bytes, now);
+                let connection = self.connection(rank);
+                self.servers[server].message(connection, tag, bytes, now);
                 self.take_from(server);
             }
             What::Ended(rank) => {
                 let server = self.ranks[rank].server;
                 self.ranks[rank].is_cut = true;
                 if self.ranks[rank].has_connected {
-                    self.servers[server].disconnected(World::connection(rank), now);
+                    let connection = self.connection(rank);
+                    self.servers[server].disconnected(connection, now);
+                }
+                if self.ranks[rank].returns {
+                    self.take_from(server);
+                    return self.come_back(rank);
                 }
                 let late = 5 + self.delay("learns", rank as u64, 0);
                 self.after(late, What::Learns(rank));
@@ -316,6 +394,22 @@ impl World {
                 self.take_from(server);
             }
             What::Learns(rank) => self.host_learns(rank),
+            What::Output { server, piece } => self.deliver(server, piece),
+            What::Flow { server, is_off } => self.flow(server, is_off),
+            What::Looked { server, monitor } => self.looked(server, monitor),
+            What::Measured { server, monitor } => {
+                self.measure(server, monitor);
+                self.take_from(server);
+            }
+            What::MemoryRead { server, number } => {
+                self.servers[server].memory_read(number, Value::infos([]));
+                self.take_from(server);
+            }
+            What::Beat(rank) => {
+                self.beat(rank);
+                self.take_from(self.ranks[rank].server);
+            }
+            What::EndMonitors => self.end_monitors(),
             What::GoOn(rank) => self.go_on(rank),
             What::Modex { server, proc, for_whom } => {
                 let served = self.host.served.clone();
@@ -334,6 +428,16 @@ impl World {
                 self.take_from(server);
             }
         }
+    }
+
+    /// A rank that has finalized comes back, before its server gives it up.
+    fn come_back(&mut self, rank: usize) {
+        let one = &mut self.ranks[rank];
+        one.cycle += 1;
+        (one.returns, one.is_cut, one.lives, one.is_admitted) = (false, false, true, false);
+        one.registered.clear();
+        let late = 1 + self.delay("returns", rank as u64, 0) % 1000;
+        self.after(late, What::Hello(rank));
     }
 
     /// Takes what a server wants done, and what it has given to others.
@@ -358,27 +462,34 @@ impl World {
     fn output(&mut self, server: usize, event: Event) {
         match event {
             Event::Admitted { peer, status } => {
+                if peer >= INTRUDERS {
+                    return self.violated(Invariant::Refused, format!("server {server} lets an intruder in"));
+                }
                 let rank = World::rank_of(peer);
                 let time = self.arrival(rank, 1);
                 self.at(time, What::Admitted { rank, status });
             }
-            Event::Sent { peer, .. } if peer < FIRST_CONNECTION => {}
             Event::Sent { peer, tag, payload } => {
-                let rank = World::rank_of(peer);
+                let rank = if peer == OWN { self.own[server] } else { World::rank_of(peer) };
                 let time = self.arrival(rank, 1);
                 self.at(time, What::Down { rank, tag, bytes: payload });
             }
-            Event::Closed(peer) => {
-                let proc = &self.ranks[World::rank_of(peer)].proc;
-                let what = format!("server {server} dropped {proc}, which said nothing wrong");
-                self.violated(Invariant::AnsweredOnce, what);
-            }
+            Event::Closed(peer) => self.closed(server, peer),
             Event::Asked { id, answered_at_once, question } => self.asked(server, id, answered_at_once, question),
             Event::Publish(directory) => {
                 let late = self.delay("publisher", directory, self.steps);
                 self.after(late, What::Begin { server, directory });
             }
-            Event::Logged(_) => {}
+            Event::Look(monitor) => self.look(server, monitor),
+            Event::Measure(monitor) => {
+                let late = self.delay("usage", server as u64, self.steps);
+                self.after(late, What::Measured { server, monitor });
+            }
+            Event::ReadMemory(number) => {
+                let late = self.delay("memory", server as u64, number);
+                self.after(late, What::MemoryRead { server, number });
+            }
+            Event::Logged(_) | Event::Shown(_) | Event::CleanedUp(_) => {}
         }
     }
 
@@ -394,7 +505,7 @@ impl World {
 }
 
 /// The name of a node.
-fn node(server: usize) -> String {
+pub(crate) fn node(server: usize) -> String {
     format!("node{server}")
 }
 
