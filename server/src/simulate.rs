@@ -21,7 +21,7 @@ pub use crate::engine::Kept;
 use crate::engine::{
     DirectoryNumber, Engine, JobPlan, LiveSegment, MemoryAsked, Output, PeerId, Plan, Published, Sender,
 };
-use crate::engine::{Transport, Work, Written};
+use crate::engine::{Standing, Transport, Work, Written};
 use crate::upcall::Upcall;
 use crate::{DmodexDone, GroupOperation, SECURITY_NAME, STORE_NAME, Stats};
 
@@ -422,6 +422,52 @@ impl Simulation {
         self.engine.memory_read(asked, vec![value]);
     }
 
+    /// Another job's registration describes a job, if nobody has registered it.
+    pub fn describe_nspace(&mut self, nspace: &Nspace, infos: &[Info], by: &Nspace) {
+        let Some(known) = self.engine.may_describe(nspace) else { return };
+        if let Ok(plan) = JobPlan::read(nspace, 0, infos, known, &self.hostname) {
+            plan.trim();
+            self.engine.describe_nspace(plan, by);
+            self.engine.free_discarded();
+        }
+    }
+
+    /// How many jobs are registered with data.
+    pub fn jobs(&self) -> usize {
+        self.engine.jobs().len()
+    }
+
+    /// Whether a connection of this user would be dropped at once, since nobody of it is here. `None`: whose it is is not known.
+    pub fn is_nobody(&mut self, user: Option<u32>) -> bool {
+        let standing = self.engine.standing(user);
+        standing == Standing::Nobody
+    }
+
+    /// When the server's thread sleeps until; whether there is something for it to do before, which is wrong when it has just done all.
+    pub fn plan_wake_up(&mut self) -> (Option<Instant>, bool) {
+        let until = self.engine.plan_wake_up();
+        (until, self.engine.needs_thread())
+    }
+
+    /// Takes the reply to a request of the server's own process, if it is there.
+    pub fn take_own_reply(&mut self, tag: u32) -> Option<Vec<u8>> {
+        self.engine.take_own_reply(tag)
+    }
+
+    /// The server ends as it does without another thread: takes outputs until there are none. Returns whether a task that came last was done.
+    pub fn end(&mut self) -> bool {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        self.engine.defer(Box::new(move || {
+            // The receiver is here.
+            let _ = sender.send(());
+        }));
+        while !self.engine.is_ended() {
+            let outputs = self.engine.take_last_outputs();
+            outputs.into_iter().for_each(|output| drop(self.event(output)));
+        }
+        receiver.try_recv().is_ok()
+    }
+
     /// A request of the server's own process is taken back.
     pub fn take_back(&mut self, tag: u32) {
         self.engine.take_back(tag);
@@ -481,8 +527,11 @@ impl Simulation {
 
     /// The publisher begins with a directory; returns whether there is a plan.
     pub fn begin_publication(&mut self, directory: u64) -> bool {
-        let plan = self.engine.take_plan(DirectoryNumber(directory));
-        plan.map(|plan| self.plans.insert(directory, plan)).is_some()
+        let number = DirectoryNumber(directory);
+        let plan = self.engine.take_removal(number).or_else(|| self.engine.take_plan(number));
+        plan.inspect(|plan| debug_assert!(plan.weight() < u64::MAX / 2))
+            .map(|plan| self.plans.insert(directory, plan))
+            .is_some()
     }
 
     /// The directories that the publisher is at.

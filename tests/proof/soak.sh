@@ -2,6 +2,8 @@
 # Plants faults in publisher, format, client, engine and allocator, and demands that a part of `make soak` finds each. Prints a table: the fault, the
 # part that found it, after how many steps and seconds, by which words.
 #
+# Arguments: the numbers of the faults that are planted; without them all.
+#
 # The library is built once, from a copy of the sources with all faults in it; the variable PLANTED names the one that is made.
 . "$(dirname "$0")/common.sh"
 
@@ -50,7 +52,7 @@ fault "the format's reader looks into the oldest segment first" storms "wrong va
     dstore/src/segment/read/view.rs \
     "modex.sort_by_key(|(order, _)| std::cmp::Reverse(*order));" \
     "modex.sort_by_key(|(order, _)| std::cmp::Reverse(if # { u64::MAX - *order } else { *order }));" crate::
-fault "a client that finalizes leaves its socket open" threads "starts of one process" client/src/channel/mux.rs \
+fault "a client that finalizes leaves its socket open" threads "SYS_LIMITS_FILES|starts of one process" client/src/channel/mux.rs \
     $'                // This also wakes the driver.\n                let _ = shutdown(wire.socket.as_raw_fd(), Shutdown::Both);\n' \
     $'                let _ = shutdown(wire.socket.as_raw_fd(), Shutdown::Both);\n                if # { std::mem::forget(wire); }\n' pmix_dstore::
 fault "a client takes an interrupted wait for the end of its connection" threads "under signals" client/src/channel/mux.rs \
@@ -67,7 +69,8 @@ soak=$target/debug/pmix-soak
 echo "| fault planted | found by | steps, seconds |"
 echo "|---|---|---|"
 missed=0
-for ((number = 1; number <= count; number++)); do
+[ $# -gt 0 ] || set -- $(seq "$count")
+for number; do
     name=${names[number - 1]} part=${parts[number - 1]}
     out=$target/found-$number
     rm -rf "$out"

@@ -157,10 +157,13 @@ impl Engine {
 
     /// A namespace is gone: no group has members of it any more.
     pub(super) fn end_groups_of(&mut self, nspace: &Nspace) {
-        for group in self.groups.values_mut() {
+        let (nspaces, own) = (&self.nspaces, &self.config.me);
+        self.groups.retain(|_, group| {
             group.members.retain(|member| member.nspace != *nspace);
-        }
-        self.groups.retain(|_, group| !group.members.is_empty());
+            // Nobody tells this server of the end of a job that the host has not registered here.
+            let is_known = |member: &Proc| nspaces.get(&member.nspace).is_some_and(|state| !state.foreign);
+            group.members.iter().any(|member| member == own || is_known(member))
+        });
     }
 
     /// An event reports that the processes of a leader's invitation have formed a group.

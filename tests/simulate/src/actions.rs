@@ -18,6 +18,7 @@ impl World {
         match action {
             Action::Put { rank, key } => self.add(rank, |_| Call::Commit { key }),
             Action::Fence { job, members, collects, is_lost } => self.fence(job, members, collects, is_lost),
+            Action::FenceHere { job, server, collects } => self.fence_here(job, server, collects),
             Action::Get { reader, owner, key, has_timeout } => {
                 let owner = usize::from(owner) % self.ranks.len();
                 // Nobody asks for values of who puts none.
@@ -118,8 +119,13 @@ impl World {
     fn add(&mut self, rank: u8, call: impl FnOnce(&World) -> Call) {
         let number = usize::from(rank) % self.ranks.len();
         let call = call(self);
-        let is_of_ranks = matches!(call, Call::Commit { .. } | Call::Delete { .. } | Call::Finalize { .. });
-        if self.ranks[number].role == Role::Rank || !is_of_ranks {
+        // A server's own process puts values, too.
+        let can_call = match self.ranks[number].role {
+            Role::Rank => true,
+            Role::Server => !matches!(call, Call::Finalize { .. }),
+            Role::Tool(_) => !matches!(call, Call::Commit { .. } | Call::Delete { .. } | Call::Finalize { .. }),
+        };
+        if can_call {
             self.add_of_any(rank, |_| call);
         }
     }
@@ -165,6 +171,20 @@ impl World {
         }
     }
 
+    fn fence_here(&mut self, job: u8, server: u8, collects: bool) {
+        let (job, server) = (usize::from(job) % self.jobs.len(), usize::from(server) % SERVERS);
+        let on = |rank: &usize| self.ranks[*rank].server == server;
+        let members: Vec<usize> = self.jobs[job].ranks.iter().copied().filter(on).collect();
+        if self.jobs[job].is_of_tool || members.is_empty() {
+            return;
+        }
+        if let Some(number) = self.begin(Kind::Fence { collects }, members, false, None) {
+            self.operations[number].is_of_node = true;
+            let of_node = self.operations[number].members.clone();
+            of_node.into_iter().for_each(|rank| self.go_on(rank));
+        }
+    }
+
     fn group(&mut self, mask: u8, has_context: bool, is_dissolved: bool, is_lost: bool, form: u8) {
         let mut members = self.chosen(mask);
         let form = form % crate::rank::GROUP_FORMS;
@@ -175,8 +195,6 @@ impl World {
         if members.len() < 2 && matches!(form, crate::rank::BOOTSTRAP | crate::rank::ADDED) {
             return;
         }
-        // Who joins brings no time-out: the host says when it is over.
-        let is_lost = is_lost && form < crate::rank::BOOTSTRAP;
         self.consent(&members);
         let first = self.begin(Kind::Construct { has_context, form }, members.clone(), is_lost, None);
         if let Some(first) = first.filter(|_| is_dissolved && !is_lost) {
@@ -252,6 +270,7 @@ impl World {
             kind,
             members: members.clone(),
             is_of_job: false,
+            is_of_node: false,
             is_lost,
             after,
             results: BTreeMap::new(),
@@ -259,7 +278,10 @@ impl World {
             is_dissolved: false,
             committed: HashMap::new(),
         });
-        for rank in members.into_iter().filter(|rank| self.ranks[*rank].lives).collect::<Vec<_>>() {
+        // Of those that end by their time-out, one may not come at all.
+        let is_without = is_lost && members.len() > 1 && self.happens("absent", number as u64, 0, 2);
+        let come = members.into_iter().skip(usize::from(is_without));
+        for rank in come.filter(|rank| self.ranks[*rank].lives).collect::<Vec<_>>() {
             self.ranks[rank].program.push_back(Call::Enter(number));
         }
         for rank in self.operations[number].members.clone() {

@@ -11,11 +11,13 @@ use pmix_wire::{
 };
 
 use crate::invariant::Invariant;
+use crate::queries::FRESH;
 use crate::rank::{
     ADDED, BOOTSTRAP, EARLY, EXCHANGE, FAULT_TOLERANT, FLEETING, LOCAL_ONLY, NOTICE, OPTIONAL, REQUEST, Role, SENDING,
     TELLING,
 };
 use crate::rank::{Call, Kind, reaches, scope_of, value_text, version_in};
+use crate::script::CODES;
 use crate::world::{What, World};
 
 /// The info by which an event is recognised.
@@ -103,7 +105,9 @@ impl World {
             }
             Call::Register { code } => {
                 self.ranks[rank].registered.entry(*code).or_insert(false);
-                Request::RegisterEvents { codes: vec![code_of(*code)], infos: vec![claim()] }
+                self.ranks[rank].ever.insert(*code);
+                let codes = if *code == CODES { Vec::new() } else { vec![code_of(*code)] };
+                Request::RegisterEvents { codes, infos: vec![claim()] }
             }
             Call::Notify(number) => {
                 let report = &self.reports[*number];
@@ -136,7 +140,9 @@ impl World {
             Call::Finalize { .. } => Request::Finalize,
             Call::Read { kind, owner, at_least } => {
                 let number = *owner as u8 % 6;
-                *at_least = self.ranks[rank].known.get(&(*owner, number)).copied().unwrap_or(0);
+                // One that is to be fresh, and at once, is not that of the last fence.
+                let is_promised = *kind != FRESH;
+                *at_least = self.ranks[rank].known.get(&(*owner, number)).copied().filter(|_| is_promised).unwrap_or(0);
                 self.read(*kind, *owner)
             }
             Call::Serve { kind, number, is_lost } => self.service(rank, *kind, *number, *is_lost),
@@ -148,7 +154,11 @@ impl World {
             Call::Unwatch => self.unwatch(rank),
             Call::Unregister { code } => {
                 self.ranks[rank].registered.remove(code);
-                Request::DeregisterEvents { codes: vec![code_of(*code)] }
+                // What is under way may come, or may not.
+                let of_code = self.reports.iter_mut().filter(|report| report.code == *code);
+                of_code.for_each(|report| report.registered.retain(|other| *other != rank));
+                let code = if *code == CODES { Request::DEFAULT_HANDLER } else { code_of(*code) };
+                Request::DeregisterEvents { codes: vec![code] }
             }
             Call::Leave(number) => {
                 let group = CString::new(format!("op{number}.")).ok();
@@ -182,6 +192,9 @@ impl World {
         let first = operation.after.unwrap_or(number);
         let name = CString::new(format!("op{first}.")).ok();
         let mut procs: Vec<Proc> = operation.members.iter().map(|member| self.ranks[*member].proc.clone()).collect();
+        if operation.is_of_node {
+            procs = vec![Proc::new(self.ranks[rank].proc.nspace.clone(), Number::LOCAL_PEERS)];
+        }
         if operation.is_of_job {
             procs = vec![Proc::new(self.ranks[rank].proc.nspace.clone(), Number::WILDCARD)];
         }
@@ -205,6 +218,9 @@ impl World {
                     SENDING => {
                         let sent = Info::new("sim.group", Value::string(me.to_string()));
                         infos.push(Info::new(keys::GROUP_INFO, Value::infos([sent])));
+                        // What its library adds by itself: endpoints.
+                        let endpoint = Info::new("sim.endpoint", Value::string(me.to_string()));
+                        infos.push(Info::new(keys::PROC_INFO_ARRAY, Value::infos([endpoint])));
                     }
                     TELLING => infos.push(Info::new(keys::GROUP_NOTIFY_TERMINATION, Value::Bool(true))),
                     FAULT_TOLERANT => infos.push(Info::new(keys::GROUP_FT_COLLECTIVE, Value::Bool(true))),
@@ -306,6 +322,7 @@ impl World {
                 self.must_succeed(rank, call, status);
                 self.ranks[rank].lives = false;
                 self.ranks[rank].returns = *returns;
+                self.end_pulls_of(rank);
                 let time = self.arrival(rank, 0);
                 self.at(time, What::Ended(rank));
             }
@@ -509,8 +526,9 @@ impl World {
             return;
         };
         let one = &self.ranks[rank];
-        let is_meant =
-            self.is_in_range(rank, number) && one.registered.contains_key(&report.code) && rank != report.from;
+        let is_meant = self.is_in_range(rank, number)
+            && [report.code, CODES].iter().any(|code| one.ever.contains(code))
+            && rank != report.from;
         let is_whole = event.source == self.ranks[report.from].proc && event.status == code_of(report.code);
         // What a host passes on comes from the host: that decides who gets it.
         let is_of_server = one.server == self.ranks[report.from].server;

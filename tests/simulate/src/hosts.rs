@@ -8,10 +8,10 @@ use pmix_dstore::model::{DataType, Info, Key, Proc, Regattr, Status, Value, keys
 use crate::invariant::Invariant;
 use crate::queries::{OF_SESSION, RESOURCE, SESSION};
 use crate::rank::Role;
-use crate::world::World;
+use crate::world::{SERVERS, World, node};
 
 /// The kinds of calls.
-pub(crate) const CALLS: u8 = 18;
+pub(crate) const CALLS: u8 = 21;
 
 impl World {
     pub(crate) fn host_call(&mut self, server: usize, kind: u8, rank: usize) {
@@ -67,8 +67,8 @@ impl World {
                 }
             }
             12 if is_rank => engine.note_pid(&proc, 4000 + rank as i32),
-            13 => {
-                let is_known = is_rank && knows;
+            13 if is_rank => {
+                let is_known = knows;
                 let packed = engine.collect_job_info(std::slice::from_ref(&proc));
                 let is_right = packed.as_ref().is_ok_and(|bytes| bytes.is_empty() != is_known);
                 if !is_right || engine.collect_job_info(&[]) != Err(Status::ERR_BAD_PARAM) {
@@ -91,6 +91,43 @@ impl World {
                 let infos = vec![Info::new(keys::GROUP_INFO, Value::infos([of, value])), context];
                 status = engine.register_resources(infos);
             }
+            // A job that is registered at another server, described by one that is registered here.
+            18 if is_rank && !knows => {
+                let nspace = proc.nspace.clone();
+                let size = self.jobs[job].ranks.len() as u32;
+                let by = self.jobs.iter().find(|job| job.servers.contains(&server)).map(|job| job.nspace.clone());
+                let infos = [Info::new(keys::JOB_SIZE, Value::Uint32(size))];
+                if let Some(by) = by {
+                    self.servers[server].describe_nspace(&nspace, &infos, &by);
+                }
+            }
+            // It is registered here, too.
+            19 if is_rank && !knows => {
+                let nspace = proc.nspace.clone();
+                let (first, last) = (proc.rank.0, self.jobs[job].ranks.len());
+                debug_assert!((first as usize) < last);
+                let names: Vec<String> = (0..SERVERS).map(node).collect();
+                let on = |server: usize| {
+                    let there = self.jobs[job].ranks.iter().map(|rank| &self.ranks[*rank]);
+                    let there = there.filter(|rank| rank.server == server);
+                    there.map(|rank| rank.proc.rank.to_string()).collect::<Vec<_>>().join(",")
+                };
+                let ranks: Vec<String> = (0..SERVERS).map(on).collect();
+                let infos = [
+                    Info::new(keys::NODE_MAP, Value::string(names.join(","))),
+                    Info::new(keys::PROC_MAP, Value::string(ranks.join(";"))),
+                    Info::new(keys::USERID, Value::Uint32(self.jobs[job].user)),
+                ];
+                self.servers[server].register_nspace(&nspace, 0, &infos);
+                self.jobs[job].servers.push(server);
+            }
+            20 => {
+                let registered = self.jobs.iter().filter(|job| job.servers.contains(&server)).count();
+                let known = engine.jobs();
+                if known < registered {
+                    self.violated(Invariant::OwnAnswer, format!("server {server} knows {known} of {registered} jobs"));
+                }
+            }
             17 => {
                 // Of a name that is no process's.
                 let nobody = Proc::new(proc.nspace, pmix_dstore::model::Rank::WILDCARD);
@@ -102,6 +139,8 @@ impl World {
         if !status.is_success() {
             self.violated(Invariant::NamedCause, format!("call {kind} of the host of server {server}: {status}"));
         }
+        self.evicts = matches!(kind, 18 | 19).then_some(server);
         self.take_from(server);
+        self.evicts = None;
     }
 }

@@ -1,14 +1,18 @@
 //! What processes have watched: their own heartbeats, files, usage. A monitor that goes on for ever ends before the run does.
 
+use pmix_dstore::codec::Module;
 use pmix_dstore::model::{DataArray, DataType, Info, Status, Value, keys};
 use pmix_wire::reply::InfosReply;
 use pmix_wire::{Notification, Reply, Request, Version};
 
 use crate::calls::NUMBER;
 use crate::invariant::Invariant;
-use crate::rank::{Call, Role};
+use crate::rank::{Call, Rank, Role};
 use crate::services::numbered;
 use crate::world::{What, World};
+
+/// No run is longer, in milliseconds, but for who waits for ever.
+const LONGEST: u64 = 3_600_000;
 
 /// The kinds of monitors.
 pub(crate) const KINDS: u8 = 13;
@@ -27,6 +31,8 @@ const RELATIVE: u8 = 11;
 
 impl World {
     pub(crate) fn watch(&mut self, rank: usize, kind: u8) -> Request {
+        // Older libraries have no type for a process's number on a node.
+        let kind = if kind == BY_PID && self.ranks[rank].dialect().module != Module::V61 { USAGE } else { kind };
         let mut directives = numbered(1 + u32::from(kind) % 4, false);
         directives.push(Info::new(keys::MONITOR_ID, Value::string(format!("{rank}"))));
         let mut say = |key: &'static str, value| directives.push(Info::new(key, value));
@@ -142,6 +148,11 @@ impl World {
                 self.ranks[rank].program.extend([Call::Unwatch, Call::Unwatch, Call::Unwatch]);
                 self.go_on(rank);
             }
+        }
+        // Who is busy may have something watched later.
+        let is_busy = |rank: &Rank| rank.lives && (rank.watches || !rank.program.is_empty());
+        if self.ranks.iter().any(is_busy) && self.now < LONGEST {
+            self.after(10_000, What::EndMonitors);
         }
     }
 

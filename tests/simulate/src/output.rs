@@ -13,6 +13,8 @@ use crate::world::{SERVERS, What, World};
 
 /// The channels of processes: standard output, standard error.
 const CHANNELS: [u16; 2] = [2, 4];
+/// So many bytes wait for more, in form 1.
+const WAITING_MAX: u32 = 20;
 /// The ways of a pull.
 pub(crate) const FORMS: u8 = 8;
 
@@ -60,7 +62,7 @@ impl World {
         let mut infos = numbered(number as u32, pull.is_lost);
         let mut say = |key: &'static str, value| infos.push(Info::new(key, value));
         match pull.form {
-            1 => say(keys::IOF_BUFFERING_SIZE, Value::Uint32(20)),
+            1 => say(keys::IOF_BUFFERING_SIZE, Value::Uint32(WAITING_MAX)),
             2 => say(keys::IOF_BUFFERING_TIME, Value::Uint32(2)),
             3 => {
                 say(keys::IOF_BUFFERING_TIME, Value::Uint32(3));
@@ -227,12 +229,28 @@ impl World {
         }
     }
 
+    /// Whether a piece may still wait for more bytes of its source and channel.
+    fn may_wait(&self, pull: &Pull, number: usize) -> bool {
+        let of = |piece: &Piece| (piece.from, piece.channel);
+        let is_like = |other: &usize| of(&self.pieces[*other]) == of(&self.pieces[number]) && !pull.got.contains(other);
+        let waiting = (0..self.pieces.len()).filter(is_like).map(|piece| format!("[{piece}]").len()).sum::<usize>();
+        pull.form == 1 && waiting < WAITING_MAX as usize
+    }
+
+    /// The pulls of a process end with its connection.
+    pub(crate) fn end_pulls_of(&mut self, rank: usize) {
+        self.pulls.iter_mut().filter(|pull| pull.of == rank).for_each(|pull| pull.is_ending = true);
+    }
+
     /// Who wanted a piece has got it.
     pub(crate) fn check_output(&mut self) {
         for (number, piece) in self.pieces.iter().enumerate() {
             let lacks = |pull: &&usize| {
                 let pull = &self.pulls[**pull];
-                self.ranks[pull.of].lives && !pull.is_ending && !pull.got.contains(&number)
+                self.ranks[pull.of].lives
+                    && !pull.is_ending
+                    && !pull.got.contains(&number)
+                    && !self.may_wait(pull, number)
             };
             if let Some(pull) = piece.due.iter().find(lacks) {
                 let what = format!("rank {} did not get piece {number} by pull {pull}", self.pulls[*pull].of);
@@ -277,7 +295,7 @@ impl World {
         let is_expected = match status {
             Status::SUCCESS => true,
             // Only who can be told to go on is told of a pause.
-            Status::ERR_IOF_XOFF => is_own && number.is_multiple_of(3),
+            Status::ERR_IOF_XOFF => (is_own || self.ranks[rank].is_ours) && number.is_multiple_of(3),
             Status::ERR_NO_PERMISSIONS => self.ranks[rank].user != self.ranks[target].user,
             _ => false,
         };

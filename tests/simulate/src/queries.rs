@@ -67,6 +67,7 @@ const HOST: &str = "host";
 pub(crate) const READS: u8 = 22;
 const JOB_SIZE: u8 = 0;
 const HOSTNAME: u8 = 1;
+pub(crate) const FRESH: u8 = 5;
 const REFRESH: u8 = 6;
 const OF_JOB: u8 = 13;
 const NOBODY: u8 = 8;
@@ -147,7 +148,8 @@ impl World {
         }
         let is_lost = queries.iter().any(|query| query.qualifiers.iter().any(|info| info.key.is(keys::TIMEOUT)));
         let asked: Vec<&CString> = queries.iter().flat_map(|query| &query.keys).collect();
-        let resolves = |key: &&CString| key.to_str().is_ok_and(|key| key.starts_with("pmix.qry.res"));
+        let of_nodes = [keys::QUERY_RESOLVE_PEERS, keys::QUERY_RESOLVE_NODE];
+        let resolves = |key: &&CString| key.to_str().is_ok_and(|key| of_nodes.contains(&key));
         let infos = |many: usize| {
             let keys = asked.iter().filter(|key| !resolves(key)).take(many);
             keys.filter_map(|key| Key::new(key.to_bytes()).ok())
@@ -249,7 +251,7 @@ impl World {
             2 => of_rank(None, flag(keys::IMMEDIATE)),
             3 => of_rank(Some(key(number)), flag(keys::IMMEDIATE)),
             4 => of_rank(Some(key(number)), flag(keys::OPTIONAL)),
-            5 => {
+            FRESH => {
                 let infos = [flag(keys::GET_REFRESH_CACHE), flag(keys::IMMEDIATE)].concat();
                 of_rank(Some(key(number)), infos)
             }

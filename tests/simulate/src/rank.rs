@@ -118,12 +118,16 @@ pub struct Rank {
     pub known: HashMap<(usize, u8), u32>,
     /// Events that it is registered for; whether that is answered.
     pub registered: BTreeMap<u8, bool>,
+    /// Events that it was ever registered for.
+    pub ever: HashSet<u8>,
     /// Events that it got.
     pub got: HashSet<usize>,
     /// The values that it has been told to publish.
     pub published: u32,
     /// Keys that it has deleted and not put again; whether that is answered.
     pub deleted: BTreeMap<u8, bool>,
+    /// Its connection is over the Unix socket, by our own library.
+    pub is_ours: bool,
     /// It sends what nobody can read.
     pub is_garbling: bool,
     /// It has finalized, and will come back.
@@ -157,9 +161,11 @@ impl Rank {
             put: BTreeMap::from([(5, 1)]),
             known: HashMap::new(),
             registered: BTreeMap::new(),
+            ever: HashSet::new(),
             got: HashSet::new(),
             published: 0,
             deleted: BTreeMap::new(),
+            is_ours: false,
             is_garbling: false,
             returns: false,
             watches: false,
@@ -277,6 +283,8 @@ pub struct Operation {
     pub members: Vec<usize>,
     /// It names a whole job.
     pub is_of_job: bool,
+    /// It names the ranks of its node by what they are.
+    pub is_of_node: bool,
     /// The host does not answer in time.
     pub is_lost: bool,
     /// The operation that must have succeeded before.

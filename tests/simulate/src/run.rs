@@ -85,10 +85,12 @@ impl World {
             }
         }
         self.run();
+        // Some servers end before their jobs do.
+        let is_abrupt = self.happens("abrupt", 0, 0, 4);
         for server in 0..SERVERS {
             for job in 0..self.jobs.len() {
                 // A tool's ends with it.
-                if self.jobs[job].is_of_tool {
+                if is_abrupt || matches!(self.ranks[self.jobs[job].ranks[0]].role, Role::Tool(_)) {
                     continue;
                 }
                 let nspace = self.jobs[job].nspace.clone();
@@ -100,12 +102,29 @@ impl World {
         self.answer_late();
         self.run();
         for server in 0..SERVERS {
+            if is_abrupt {
+                self.servers[server].shut_down();
+                (0..3).for_each(|_| self.publish_all(server));
+            }
             let (kept, is_publishing) = (self.servers[server].kept(), self.servers[server].is_publishing());
             if kept != Kept::default() || is_publishing {
                 let what = format!("server {server} keeps {kept:?}, publishes: {is_publishing}");
                 self.violated(Invariant::NothingLeft, what);
             }
             self.servers[server].shut_down();
+            if !self.servers[server].end() {
+                let what = format!("server {server} has not done its last task");
+                self.violated(Invariant::NothingLeft, what);
+            }
         }
+    }
+
+    /// The publisher of a server does what there is to do.
+    fn publish_all(&mut self, server: usize) {
+        let numbers: Vec<u64> = (1..=64).filter(|number| self.servers[server].begin_publication(*number)).collect();
+        for number in numbers {
+            self.servers[server].end_publication(number, false);
+        }
+        let _ = self.servers[server].take_events();
     }
 }

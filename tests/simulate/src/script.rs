@@ -3,7 +3,7 @@
 use crate::random::Random;
 use crate::{hosts, monitors, output, queries, services, tools};
 
-/// The codes of events: those of ranks, and those of alerts.
+/// The codes of events: those of ranks, and those of alerts. This one is all.
 pub(crate) const CODES: u8 = 14;
 
 /// Something that happens to a job. Numbers of ranks count the ranks that there are at that moment, round and round.
@@ -16,6 +16,8 @@ pub enum Action {
     Fence { job: u8, members: u8, collects: bool, is_lost: bool },
     /// A rank gets another one's value.
     Get { reader: u8, owner: u8, key: u8, has_timeout: bool },
+    /// The ranks of a job on one server fence, without naming themselves.
+    FenceHere { job: u8, server: u8, collects: bool },
     /// Ranks of all jobs form a group, and dissolve it.
     Group { members: u8, has_context: bool, is_dissolved: bool, is_lost: bool, form: u8 },
     /// Ranks of all jobs connect, and disconnect.
@@ -93,7 +95,7 @@ fn action(random: &mut Random) -> Action {
         36..58 => Action::Get { reader: rank, owner: other, key, has_timeout: flag },
         58..64 => Action::Group { members: other, has_context: flag, is_dissolved: more < 128, is_lost, form: rank },
         64..70 => Action::Connect { members: other, disconnects: flag, is_lost, form: rank },
-        70..75 => Action::Register { rank, code: if flag { key } else { more % CODES } },
+        70..75 => Action::Register { rank, code: if flag { key } else { more % (CODES + 1) } },
         75..82 => Action::Notify { rank, code: key, range: more, target: other },
         82..86 => Action::Publish { rank, key },
         86..91 => Action::Lookup { rank, key, is_lost },
@@ -119,11 +121,13 @@ fn other(random: &mut Random) -> Action {
         74..77 => Action::Push { rank, target: other },
         77..81 => Action::Watch { rank, kind: more % monitors::KINDS },
         81..82 => Action::Beat { rank },
-        82..84 => Action::Unregister { rank, code: more % CODES },
+        82..84 => Action::Unregister { rank, code: more % (CODES + 1) },
         84..86 => Action::Tool { server: rank, user: more, form: other },
         86..90 => Action::Intrude { server: rank, way: more % tools::WAYS },
         90..91 => Action::Garble { rank },
-        91..97 => Action::Host { server: rank, kind: more % hosts::CALLS, rank: other },
+        91..94 => Action::Host { server: rank, kind: more % hosts::CALLS, rank: other },
+        94..96 => Action::FenceHere { job: rank, server: more, collects: other < 128 },
+        96..97 => Action::Spawn { rank, is_lost },
         97..98 => Action::Return { rank },
         _ => Action::Leave { rank },
     }

@@ -3,7 +3,7 @@
 
 use std::ffi::CString;
 
-use pmix_dstore::model::{Info, Key, Proc, Status, Value, keys};
+use pmix_dstore::model::{Info, Key, Proc, Rank as Number, Status, Value, keys};
 use pmix_server::UpcallResult;
 use pmix_wire::reply::{CredentialReply, InfosReply, StatusReply};
 use pmix_wire::{Reply, Request, Version};
@@ -14,7 +14,7 @@ use crate::rank::{Call, Role};
 use crate::world::World;
 
 /// The kinds of requests.
-pub(crate) const KINDS: u8 = 15;
+pub(crate) const KINDS: u8 = 27;
 /// Files to be removed: the server itself answers.
 const CLEANUP: u8 = 4;
 /// An abort of another user's process.
@@ -23,6 +23,10 @@ const ABORT_OF_OTHER: u8 = 12;
 const UNKNOWN: u8 = 13;
 /// A clean-up that names a relative path.
 const BAD_CLEANUP: u8 = 14;
+/// There is no memory for it.
+pub(crate) const REFUSED: u8 = 15;
+/// From here on requests that are wrong, each with the status that it must get.
+const WRONG: u8 = 16;
 
 /// The host's answer to the request of a number.
 fn status_of(number: u32) -> Status {
@@ -64,7 +68,7 @@ impl World {
                 let key = if number.is_multiple_of(2) { keys::REGISTER_CLEANUP } else { keys::REGISTER_CLEANUP_DIR };
                 let targets = match number % 3 {
                     0 => vec![me()],
-                    1 => vec![Proc::new(me().nspace, pmix_dstore::model::Rank::WILDCARD)],
+                    1 => vec![Proc::new(me().nspace, Number::WILDCARD)],
                     _ => Vec::new(),
                 };
                 Request::JobControl { targets, directives: vec![Info::new(key, Value::string(path))] }
@@ -79,7 +83,51 @@ impl World {
                 Request::Abort { status: Status(number as i32), message: text(), procs: vec![other] }
             }
             11 | ABORT_OF_OTHER => Request::Abort { status: Status(number as i32), message: text(), procs: Vec::new() },
+            REFUSED => Request::Publish { uid: 0, infos },
+            WRONG.. => self.wrong(rank, kind, number),
             _ => Request::Unknown { command: 250, rest: Vec::new() },
+        }
+    }
+
+    /// A request that is wrong.
+    fn wrong(&self, rank: usize, kind: u8, number: u32) -> Request {
+        let me = self.ranks[rank].proc.clone();
+        let nobody = Proc::new(me.nspace.clone(), Number(700));
+        let group = CString::new(format!("wrong{number}")).ok();
+        let of_job = CString::new(self.jobs[0].nspace.as_bytes()).ok();
+        let construct = |group, procs, infos| Request::GroupConstruct { group, procs, infos };
+        match kind - WRONG {
+            // Of a scope that there is not.
+            0 => Request::Commit { parts: vec![(99, Vec::new())] },
+            // Without itself. It succeeds, and counts for nothing.
+            1 => Request::Fence { procs: vec![nobody], infos: Vec::new() },
+            2 => Request::Connect { procs: vec![nobody], infos: Vec::new(), extra: Vec::new() },
+            3 => construct(group, vec![nobody], Vec::new()),
+            // Of what was never connected.
+            4 => Request::Disconnect { procs: vec![me, nobody], infos: Vec::new() },
+            5 => Request::GroupDestruct { group, procs: Vec::new(), infos: Vec::new() },
+            // By the name of a job.
+            6 => construct(of_job, vec![me], Vec::new()),
+            7 => construct(group, vec![me], vec![Info::new(keys::GROUP_BOOTSTRAP, Value::Size(0))]),
+            8 => construct(group, vec![me], vec![Info::new(keys::GROUP_ADD_MEMBERS, Value::procs([]))]),
+            9 => construct(group, vec![me], vec![Info::new(keys::GROUP_INFO, Value::Bool(true))]),
+            // In the name of another one.
+            _ => {
+                let other = Info::new(keys::PROCID, Value::Proc(nobody));
+                construct(group, vec![me], vec![Info::new(keys::GROUP_INFO, Value::infos([other]))])
+            }
+        }
+    }
+
+    /// The status that it must get.
+    fn status_of_wrong(kind: u8) -> Status {
+        match kind - WRONG {
+            1 => Status::SUCCESS,
+            3 => Status::ERR_NOT_A_MEMBER,
+            4 => Status::ERR_INVALID_OPERATION,
+            5 => Status::ERR_NOT_FOUND,
+            9 => Status::ERR_TYPE_MISMATCH,
+            _ => Status::ERR_BAD_PARAM,
         }
     }
 
@@ -99,7 +147,7 @@ impl World {
     pub(crate) fn served(&mut self, rank: usize, call: &Call, bytes: &[u8]) -> Option<()> {
         let Call::Serve { kind, number, is_lost } = *call else { return None };
         let dialect = self.ranks[rank].dialect();
-        let can_be_lost = !matches!(kind, CLEANUP | BAD_CLEANUP | 8 | 11 | ABORT_OF_OTHER | UNKNOWN);
+        let can_be_lost = !matches!(kind, CLEANUP | BAD_CLEANUP | 8 | 11 | ABORT_OF_OTHER | UNKNOWN | REFUSED..);
         let of_host = match status_of(number) {
             Status::OPERATION_SUCCEEDED => Status::SUCCESS,
             other => other,
@@ -108,6 +156,10 @@ impl World {
             CLEANUP => Status::SUCCESS,
             BAD_CLEANUP => Status::ERR_BAD_PARAM,
             UNKNOWN => Status::ERR_NOT_SUPPORTED,
+            REFUSED => Status::ERR_NOMEM,
+            // The namespace of a tool, or of a server's own process, may be known here, or not.
+            WRONG.. if self.ranks[rank].role != Role::Rank => return Some(()),
+            WRONG.. => World::status_of_wrong(kind),
             // Only what is there now is another user's: jobs may have come since.
             ABORT_OF_OTHER if self.other_users(rank, number).is_some() => Status::ERR_NO_PERMISSIONS,
             _ if is_lost && can_be_lost => Status::ERR_TIMEOUT,

@@ -31,8 +31,16 @@ impl World {
     /// A tool comes.
     pub(crate) fn start_tool(&mut self, server: usize, user: u32, form: u8) {
         let number = self.jobs.len();
-        let Ok(nspace) = Nspace::new(format!("tool{number}")) else { return };
-        let proc = Proc::new(nspace.clone(), Number(u32::from(form) % 3));
+        let is_elsewhere = |job: &&Job| !job.is_of_tool && job.user == user && !job.servers.contains(&server);
+        let job = self.jobs.iter().find(is_elsewhere).filter(|_| form.is_multiple_of(2)).map(|job| job.nspace.clone());
+        let (nspace, proc, form) = match job {
+            // By the name of a job of its user that this server has not heard of.
+            Some(nspace) => (nspace.clone(), Proc::new(nspace, Number(500 + number as u32)), 1),
+            None => {
+                let Ok(nspace) = Nspace::new(format!("tool{number}")) else { return };
+                (nspace.clone(), Proc::new(nspace, Number(u32::from(form) % 3)), form)
+            }
+        };
         let rank = self.ranks.len();
         self.ranks.push(Rank::tool(proc, number, server, user, form));
         self.jobs.push(Job { nspace, user, ranks: vec![rank], servers: Vec::new(), is_of_tool: true });
@@ -92,7 +100,13 @@ impl World {
         let one = &self.ranks[rank];
         let is_refusable = match one.role {
             // The host refuses some, and a server those whose user has no process there.
-            Role::Tool(form) => !one.is_admitted && (form % 16 == 15 || !self.has_process(one.user, server)),
+            Role::Tool(form) => {
+                // Or the job whose name it has was registered since.
+                let is_job =
+                    |job: &Job| !job.is_of_tool && job.nspace == one.proc.nspace && job.servers.contains(&server);
+                let is_evicted = self.jobs.iter().any(is_job) || self.evicts == Some(server);
+                is_evicted || !one.is_admitted && (form % 16 == 15 || !self.has_process(one.user, server))
+            }
             _ => false,
         };
         if !is_refusable && !one.is_garbling {
@@ -158,6 +172,12 @@ impl World {
             22 => (munge(STRANGER, false), with("munge", hello)),
             _ => (Word::Kernel(STRANGER), stranger(tool(PeerKind::ToolClient, Some(&proc)))),
         };
+        // Those whose user has nobody here are not even read.
+        let of_stranger = matches!(word, Word::Kernel(STRANGER));
+        if of_stranger && !self.servers[server].is_nobody(Some(STRANGER)) || self.servers[server].is_nobody(None) {
+            let what = format!("server {server} does not know who is nobody, way {}", way % WAYS);
+            self.violated(Invariant::Refused, what);
+        }
         self.intruders += 1;
         let connection = INTRUDERS + self.intruders;
         self.servers[server].hello_by(connection, word, hello);
@@ -191,9 +211,13 @@ impl World {
         let hello = self.ranks[rank].hello();
         let environment = self.servers[server].setup_fork(&proc);
         let secret = environment.into_iter().find(|(name, _)| name == "PMIX_DSTORE_SECRET");
+        if self.servers[server].is_nobody(Some(user)) {
+            self.violated(Invariant::Refused, format!("server {server} takes {proc} for nobody"));
+        }
         let shares = hello.gds == STORE;
         match secret.and_then(|(_, secret)| secret.into_string().ok()).filter(|_| shares) {
             Some(secret) => {
+                self.ranks[rank].is_ours = true;
                 let credential = secret.into_bytes();
                 (Word::Unix(user, user, 100 + rank as i32), Hello { psec: SECURITY.into(), credential, ..hello })
             }

@@ -11,8 +11,9 @@ use crate::host::{Host, Served};
 use crate::invariant::{Invariant, Violation};
 use crate::output::{Piece, Pull};
 use crate::random::drawn;
-use crate::rank::{Operation, Rank, Role};
+use crate::rank::{Call, Operation, Rank, Role};
 use crate::script::Action;
+use crate::services;
 use crate::tools::INTRUDERS;
 
 /// The servers, each on a node of its own.
@@ -39,7 +40,7 @@ pub enum What {
     /// The end of a rank's connection arrives.
     Ended(usize),
     /// A server's message arrives at a rank.
-    Down { rank: usize, tag: u32, bytes: Vec<u8> },
+    Down { rank: usize, tag: u32, bytes: Vec<u8>, cycle: u64 },
     /// The answer to its handshake.
     Admitted { rank: usize, status: Status },
     /// A host's answer arrives.
@@ -131,6 +132,8 @@ pub struct World {
     /// Connections of intruders, and those that were refused.
     pub(crate) intruders: u64,
     pub(crate) refused: BTreeSet<u64>,
+    /// A host registers a job at this server at the moment.
+    pub(crate) evicts: Option<usize>,
     /// The server's own processes.
     pub(crate) own: Vec<usize>,
     pub(crate) steps: u64,
@@ -165,6 +168,7 @@ impl World {
             numbers: 0,
             intruders: 0,
             refused: BTreeSet::new(),
+            evicts: None,
             own: Vec::new(),
             steps: 0,
             violation: None,
@@ -296,7 +300,7 @@ impl World {
         let mut idle_ticks = 0;
         while self.violation.is_none() {
             let next = self.queue.first_key_value().map(|((time, _), _)| *time);
-            let due = (0..SERVERS).filter_map(|server| Some((self.deadline(server)?, server))).min();
+            let due = (0..SERVERS).filter_map(|server| self.deadline(server).map(|due| (due, server))).min();
             match (next, due) {
                 (None, None) => return,
                 (next, Some((due, server))) if next.is_none_or(|next| due <= next) => {
@@ -326,8 +330,12 @@ impl World {
     }
 
     /// When a server wants to be called, in milliseconds, rounded up.
-    fn deadline(&self, server: usize) -> Option<u64> {
-        let deadline = self.servers[server].deadline()?;
+    fn deadline(&mut self, server: usize) -> Option<u64> {
+        let (deadline, is_busy) = self.servers[server].plan_wake_up();
+        if is_busy {
+            self.violated(Invariant::NobodyWaits, format!("server {server} sleeps over what it has to do"));
+        }
+        let deadline = deadline?;
         Some(deadline.saturating_duration_since(self.base).as_micros().div_ceil(1000) as u64)
     }
 
@@ -348,10 +356,21 @@ impl World {
                 self.take_from(server);
             }
             What::Up { rank, .. } if self.ranks[rank].is_cut => {}
+            // There is no memory for a message. Only what asks the host, which is not sent again.
+            What::Up { rank, tag, bytes }
+                if matches!(self.ranks[rank].calls.get(&tag), Some(Call::Serve { kind: services::REFUSED, .. })) =>
+            {
+                let (server, connection) = (self.ranks[rank].server, self.connection(rank));
+                self.servers[server].refuse(connection, tag, bytes.len(), false);
+                self.take_from(server);
+            }
             What::Up { rank, tag, bytes } => {
                 let server = self.ranks[rank].server;
                 let connection = self.connection(rank);
                 self.servers[server].message(connection, tag, bytes, now);
+                if connection == OWN {
+                    self.sent_by_own(rank, tag);
+                }
                 self.take_from(server);
             }
             What::Ended(rank) => {
@@ -369,7 +388,9 @@ impl World {
                 self.after(late, What::Learns(rank));
                 self.take_from(server);
             }
-            What::Down { rank, tag, bytes } => self.received(rank, tag, &bytes),
+            // What comes for a connection that is over is not read.
+            What::Down { rank, cycle, .. } if self.ranks[rank].cycle != cycle => {}
+            What::Down { rank, tag, bytes, .. } => self.received(rank, tag, &bytes),
             What::Admitted { rank, status } => {
                 if !status.is_success() {
                     return self.violated(Invariant::NamedCause, format!("{} was refused", self.ranks[rank].proc));
@@ -430,12 +451,40 @@ impl World {
         }
     }
 
+    /// A server's own process has asked something, on the thread that would have to wait for the answer: it takes some of that back.
+    fn sent_by_own(&mut self, rank: usize, tag: u32) {
+        let server = self.ranks[rank].server;
+        if let Some(bytes) = self.servers[server].take_own_reply(tag) {
+            return self.received(rank, tag, &bytes);
+        }
+        let can_be_taken_back = matches!(
+            self.ranks[rank].calls.get(&tag),
+            Some(
+                Call::Serve { .. } | Call::Query { .. } | Call::Spawn { .. } | Call::Lookup { .. } | Call::Watch { .. }
+            )
+        );
+        if can_be_taken_back && self.happens("back", rank as u64, tag.into(), 4) {
+            self.servers[server].take_back(tag);
+            // What the answer would have been is nobody's.
+            let _ = self.servers[server].take_own_reply(tag);
+            self.ranks[rank].calls.remove(&tag);
+            if self.ranks[rank].blocked == Some(tag) {
+                self.ranks[rank].blocked = None;
+                self.after(1, What::GoOn(rank));
+            }
+        }
+    }
+
     /// A rank that has finalized comes back, before its server gives it up.
     fn come_back(&mut self, rank: usize) {
         let one = &mut self.ranks[rank];
         one.cycle += 1;
         (one.returns, one.is_cut, one.lives, one.is_admitted) = (false, false, true, false);
         one.registered.clear();
+        one.got.clear();
+        // What was asked and not answered is over for the program.
+        one.calls.clear();
+        self.reports.iter_mut().for_each(|report| report.registered.retain(|other| *other != rank));
         let late = 1 + self.delay("returns", rank as u64, 0) % 1000;
         self.after(late, What::Hello(rank));
     }
@@ -472,7 +521,8 @@ impl World {
             Event::Sent { peer, tag, payload } => {
                 let rank = if peer == OWN { self.own[server] } else { World::rank_of(peer) };
                 let time = self.arrival(rank, 1);
-                self.at(time, What::Down { rank, tag, bytes: payload });
+                let cycle = self.ranks[rank].cycle;
+                self.at(time, What::Down { rank, tag, bytes: payload, cycle });
             }
             Event::Closed(peer) => self.closed(server, peer),
             Event::Asked { id, answered_at_once, question } => self.asked(server, id, answered_at_once, question),
