@@ -252,6 +252,11 @@ impl AnswerSink for NoSink {
 impl Simulation {
     /// The server `me` on a node; user and group are `user`'s.
     pub fn new(me: Proc, hostname: &str, user: (u32, u32)) -> Simulation {
+        Simulation::of_gateway(me, hostname, user, false)
+    }
+
+    /// As [`Simulation::new`], of the gateway, or not: it writes what is logged.
+    pub fn of_gateway(me: Proc, hostname: &str, user: (u32, u32), is_gateway: bool) -> Simulation {
         let config = Config {
             wants_remote: false,
             munge_for_loopback: false,
@@ -263,7 +268,7 @@ impl Simulation {
             uid: user.0,
             gid: user.1,
             singleton: None,
-            is_gateway: false,
+            is_gateway,
             foreign_tools: false,
             descriptors: 1024,
             access: Access::default(),
@@ -274,7 +279,7 @@ impl Simulation {
             tool_secret: None,
             slurm_fence: SlurmFence::Agreed,
             late_key_wait: LATE_KEY_WAIT,
-            stock_release: None,
+            stock_release: is_gateway.then(|| "4.2.2".into()),
         };
         let sink: Weak<dyn AnswerSink> = Weak::<NoSink>::new();
         Simulation {
@@ -528,10 +533,11 @@ impl Simulation {
     /// The publisher begins with a directory; returns whether there is a plan.
     pub fn begin_publication(&mut self, directory: u64) -> bool {
         let number = DirectoryNumber(directory);
+        // A host's thread takes removals and small plans itself.
         let plan = self.engine.take_removal(number).or_else(|| self.engine.take_plan(number));
-        plan.inspect(|plan| debug_assert!(plan.weight() < u64::MAX / 2))
-            .map(|plan| self.plans.insert(directory, plan))
-            .is_some()
+        let is_known = plan.as_ref().is_some_and(|plan| plan.weight() < u64::MAX);
+        plan.map(|plan| self.plans.insert(directory, plan));
+        is_known && self.engine.is_under_way()
     }
 
     /// The directories that the publisher is at.

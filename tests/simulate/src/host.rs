@@ -210,7 +210,7 @@ impl World {
         let name = format!("child{}of{parent}", self.host.jobs);
         // Some jobs are on one node, and no other server hears of them.
         let only = (self.host.jobs % 2 == 1).then_some(parent % SERVERS);
-        let nspace = self.start_job(&name, user, 2, only);
+        let nspace = self.start_job(&name, user, 2, only, Some(proc));
         self.answer_or_lose(server, id, UpcallResult::Spawn(Status::SUCCESS, Some(nspace)), is_lost);
     }
 

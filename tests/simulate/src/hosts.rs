@@ -11,7 +11,7 @@ use crate::rank::Role;
 use crate::world::{SERVERS, World, node};
 
 /// The kinds of calls.
-pub(crate) const CALLS: u8 = 21;
+pub(crate) const CALLS: u8 = 22;
 
 impl World {
     pub(crate) fn host_call(&mut self, server: usize, kind: u8, rank: usize) {
@@ -121,6 +121,8 @@ impl World {
                 self.servers[server].register_nspace(&nspace, 0, &infos);
                 self.jobs[job].servers.push(server);
             }
+            // Its processes end soon.
+            21 => engine.announce_end(&proc.nspace),
             20 => {
                 let registered = self.jobs.iter().filter(|job| job.servers.contains(&server)).count();
                 let known = engine.jobs();

@@ -70,7 +70,17 @@ impl World {
         match call {
             Call::Enter(number) => {
                 let operation = &self.operations[*number];
-                format!("{:?} {number} of {:?}, done: {:?}", operation.kind, operation.members, operation.results)
+                let state = |rank: &usize| {
+                    let one = &self.ranks[*rank];
+                    let comes = one.program.iter().any(|call| *call == Call::Enter(*number));
+                    let is_in = one.calls.values().any(|call| *call == Call::Enter(*number));
+                    (*rank, one.server, one.lives, one.is_known_dead, one.cycle, comes, is_in)
+                };
+                let states: Vec<_> = operation.members.iter().map(state).collect();
+                format!(
+                    "{:?} {number}, done: {:?}; rank, server, lives, is known to be dead, cycle, comes, is in: {states:?}",
+                    operation.kind, operation.results
+                )
             }
             other => format!("{other:?}"),
         }

@@ -111,7 +111,7 @@ fn other(random: &mut Random) -> Action {
     let mut byte = || random.below(256) as u8;
     let (rank, more, other, is_lost) = (byte(), byte(), byte(), byte() < 12);
     match kind {
-        0..10 => Action::Fleet { rank, key: more % 3, deletes: other < 128 },
+        0..10 => Action::Fleet { rank: rank % 3, key: more % 3, deletes: other < 128 },
         10..24 => Action::Serve { rank, kind: more % services::KINDS, is_lost },
         24..44 => Action::Query { rank, kind: more % queries::QUERIES, about: other, is_lost },
         44..58 => Action::Read { rank, kind: more % queries::READS, owner: other },

@@ -11,10 +11,12 @@ use pmix_wire::{Reply, Request, Version};
 use crate::calls::{NUMBER, TIMEOUT};
 use crate::invariant::Invariant;
 use crate::rank::{Call, Role};
-use crate::world::World;
+use crate::world::{GATEWAY, World};
 
 /// The kinds of requests.
-pub(crate) const KINDS: u8 = 27;
+pub(crate) const KINDS: u8 = 28;
+/// A line for the log.
+const LOG: u8 = 1;
 /// Files to be removed: the server itself answers.
 const CLEANUP: u8 = 4;
 /// An abort of another user's process.
@@ -27,6 +29,8 @@ const BAD_CLEANUP: u8 = 14;
 pub(crate) const REFUSED: u8 = 15;
 /// From here on requests that are wrong, each with the status that it must get.
 const WRONG: u8 = 16;
+/// All but this one: it is right.
+const INVITED: u8 = 11;
 
 /// The host's answer to the request of a number.
 fn status_of(number: u32) -> Status {
@@ -57,7 +61,7 @@ impl World {
         let text = || CString::new(format!("number {number}")).ok();
         match kind {
             0 => Request::Unpublish { uid: 0, keys: vec![Key::from("sim.never")], infos },
-            1 => {
+            LOG => {
                 let data = vec![Info::new(keys::LOG_STDOUT, Value::string(format!("line {number}")))];
                 Request::Log { timestamp: Some(i64::from(number)), data, directives: infos }
             }
@@ -111,6 +115,14 @@ impl World {
             7 => construct(group, vec![me], vec![Info::new(keys::GROUP_BOOTSTRAP, Value::Size(0))]),
             8 => construct(group, vec![me], vec![Info::new(keys::GROUP_ADD_MEMBERS, Value::procs([]))]),
             9 => construct(group, vec![me], vec![Info::new(keys::GROUP_INFO, Value::Bool(true))]),
+            // A leader says that those whom it has invited have formed a group.
+            INVITED => {
+                let infos = vec![
+                    Info::new(keys::GROUP_ID, Value::string(format!("invited{number}"))),
+                    Info::new(keys::EVENT_CUSTOM_RANGE, Value::procs([me])),
+                ];
+                Request::Notify { status: Status::GROUP_CONSTRUCT_COMPLETE, range: 6, infos }
+            }
             // In the name of another one.
             _ => {
                 let other = Info::new(keys::PROCID, Value::Proc(nobody));
@@ -122,7 +134,8 @@ impl World {
     /// The status that it must get.
     fn status_of_wrong(kind: u8) -> Status {
         match kind - WRONG {
-            1 => Status::SUCCESS,
+            // An event without a number is answered with success.
+            1 | INVITED => Status::SUCCESS,
             3 => Status::ERR_NOT_A_MEMBER,
             4 => Status::ERR_INVALID_OPERATION,
             5 => Status::ERR_NOT_FOUND,
@@ -157,6 +170,8 @@ impl World {
             BAD_CLEANUP => Status::ERR_BAD_PARAM,
             UNKNOWN => Status::ERR_NOT_SUPPORTED,
             REFUSED => Status::ERR_NOMEM,
+            // The gateway's host writes it by itself.
+            LOG if self.ranks[rank].role == Role::Server && self.ranks[rank].server == GATEWAY => Status::SUCCESS,
             // The namespace of a tool, or of a server's own process, may be known here, or not.
             WRONG.. if self.ranks[rank].role != Role::Rank => return Some(()),
             WRONG.. => World::status_of_wrong(kind),

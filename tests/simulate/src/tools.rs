@@ -101,9 +101,8 @@ impl World {
         let is_refusable = match one.role {
             // The host refuses some, and a server those whose user has no process there.
             Role::Tool(form) => {
-                // Or the job whose name it has was registered since.
-                let is_job =
-                    |job: &Job| !job.is_of_tool && job.nspace == one.proc.nspace && job.servers.contains(&server);
+                // With a job's name it is let in or not, and evicted when the job is registered.
+                let is_job = |job: &Job| !job.is_of_tool && job.nspace == one.proc.nspace;
                 let is_evicted = self.jobs.iter().any(is_job) || self.evicts == Some(server);
                 is_evicted || !one.is_admitted && (form % 16 == 15 || !self.has_process(one.user, server))
             }

@@ -18,6 +18,8 @@ use crate::tools::INTRUDERS;
 
 /// The servers, each on a node of its own.
 pub const SERVERS: usize = 3;
+/// The one that writes what is logged.
+pub const GATEWAY: usize = 0;
 /// The user of the servers.
 pub const SERVER_USER: u32 = 500;
 /// The users of the two jobs that there are from the start.
@@ -145,7 +147,8 @@ impl World {
     pub fn new(seed: u64) -> World {
         let server = |number: usize| {
             let nspace = nspace(&format!("server{number}"));
-            Simulation::new(Proc::new(nspace, Number(0)), &node(number), (SERVER_USER, SERVER_USER))
+            let is_gateway = number == GATEWAY;
+            Simulation::of_gateway(Proc::new(nspace, Number(0)), &node(number), (SERVER_USER, SERVER_USER), is_gateway)
         };
         let mut world = World {
             seed,
@@ -180,7 +183,7 @@ impl World {
             // The fences of a Slurm step have rules of their own.
             let is_of_slurm = number == 0 && world.happens("slurm", 0, 0, 2);
             let name = if is_of_slurm { "slurm.pmix.7.0".to_owned() } else { format!("job{number}") };
-            world.start_job(&name, user, size, None);
+            world.start_job(&name, user, size, None, None);
         }
         for server in 0..SERVERS {
             let (number, rank) = (world.jobs.len(), world.ranks.len());
@@ -199,7 +202,14 @@ impl World {
     }
 
     /// Registers a job at all servers, or at one alone, and starts its ranks.
-    pub fn start_job(&mut self, name: &str, user: u32, size: u32, only: Option<usize>) -> Nspace {
+    pub fn start_job(
+        &mut self,
+        name: &str,
+        user: u32,
+        size: u32,
+        only: Option<usize>,
+        parent: Option<&Proc>,
+    ) -> Nspace {
         let nspace = nspace(name);
         let number = self.jobs.len();
         let place = |rank: u32| only.unwrap_or((rank as usize + number) % SERVERS);
@@ -212,6 +222,8 @@ impl World {
             Info::new(keys::NODE_MAP, Value::string(names.join(","))),
             Info::new(keys::PROC_MAP, Value::string(ranks.join(";"))),
         ];
+        let parent = parent.map(|parent| Info::new(keys::PARENT_ID, Value::Proc(parent.clone())));
+        let infos: Vec<Info> = infos.into_iter().chain(parent).collect();
         for server in servers.clone() {
             let local: Vec<u32> = on(server).collect();
             self.servers[server].register_nspace(&nspace, local.len() as i32, &infos);
