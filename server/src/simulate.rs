@@ -279,7 +279,7 @@ impl Simulation {
             tool_secret: None,
             slurm_fence: SlurmFence::Agreed,
             late_key_wait: LATE_KEY_WAIT,
-            stock_release: is_gateway.then(|| "4.2.2".into()),
+            stock_release: is_gateway.then_some(4),
         };
         let sink: Weak<dyn AnswerSink> = Weak::<NoSink>::new();
         Simulation {

@@ -281,7 +281,8 @@ impl World {
         // Of those that end by their time-out, one may not come at all.
         let is_without = is_lost && members.len() > 1 && self.happens("absent", number as u64, 0, 2);
         let come = members.into_iter().skip(usize::from(is_without));
-        for rank in come.filter(|rank| self.ranks[*rank].lives).collect::<Vec<_>>() {
+        let is_there = |rank: &usize| self.ranks[*rank].lives || self.ranks[*rank].returns;
+        for rank in come.filter(is_there).collect::<Vec<_>>() {
             self.ranks[rank].program.push_back(Call::Enter(number));
         }
         for rank in self.operations[number].members.clone() {

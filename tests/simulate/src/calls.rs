@@ -527,7 +527,7 @@ impl World {
         let one = &self.ranks[rank];
         let is_meant = self.is_in_range(rank, number)
             && [report.code, CODES].iter().any(|code| one.ever.contains(code))
-            && rank != report.from;
+            && (rank != report.from || one.cycle > 0);
         let is_whole = event.source == self.ranks[report.from].proc && event.status == code_of(report.code);
         // What a host passes on comes from the host: that decides who gets it.
         let is_of_server = one.server == self.ranks[report.from].server;

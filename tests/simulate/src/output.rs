@@ -34,6 +34,8 @@ pub(crate) struct Pull {
     is_lost: bool,
     /// The server's number of it.
     number: Option<u64>,
+    /// The connection that it is of.
+    cycle: u64,
     /// It has been asked to end, and has ended.
     is_ending: bool,
     has_ended: bool,
@@ -52,8 +54,19 @@ impl Pull {
 impl World {
     /// The call that wants a process's output.
     pub(crate) fn new_pull(&mut self, of: usize, owner: usize, form: u8, is_lost: bool) -> Call {
-        let (last, got) = (Vec::new(), Vec::new());
-        self.pulls.push(Pull { of, owner, form, is_lost, number: None, is_ending: false, has_ended: false, last, got });
+        let (last, got, cycle) = (Vec::new(), Vec::new(), self.ranks[of].cycle);
+        self.pulls.push(Pull {
+            of,
+            owner,
+            form,
+            is_lost,
+            number: None,
+            cycle,
+            is_ending: false,
+            has_ended: false,
+            last,
+            got,
+        });
         Call::Pull(self.pulls.len() - 1)
     }
 
@@ -125,7 +138,10 @@ impl World {
 
     pub(crate) fn stopped(&mut self, number: usize, status: Status) {
         self.pulls[number].has_ended = true;
-        if !status.is_success() {
+        // With its connection it has ended by itself.
+        let pull = &self.pulls[number];
+        let has_gone = status == Status::ERR_NOT_FOUND && self.ranks[pull.of].cycle != pull.cycle;
+        if !status.is_success() && !has_gone {
             self.violated(Invariant::NamedCause, format!("pull {number} did not end: {status}"));
         }
     }

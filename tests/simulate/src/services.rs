@@ -3,7 +3,7 @@
 
 use std::ffi::CString;
 
-use pmix_dstore::model::{Info, Key, Proc, Rank as Number, Status, Value, keys};
+use pmix_dstore::model::{Info, Key, Nspace, Proc, Rank as Number, Status, Value, keys};
 use pmix_server::UpcallResult;
 use pmix_wire::reply::{CredentialReply, InfosReply, StatusReply};
 use pmix_wire::{Reply, Request, Version};
@@ -108,7 +108,10 @@ impl World {
             2 => Request::Connect { procs: vec![nobody], infos: Vec::new(), extra: Vec::new() },
             3 => construct(group, vec![nobody], Vec::new()),
             // Of what was never connected.
-            4 => Request::Disconnect { procs: vec![me, nobody], infos: Vec::new() },
+            4 => {
+                let other = Nspace::new("nobody").map_or(nobody, |nspace| Proc::new(nspace, Number(0)));
+                Request::Disconnect { procs: vec![me, other], infos: Vec::new() }
+            }
             5 => Request::GroupDestruct { group, procs: Vec::new(), infos: Vec::new() },
             // By the name of a job.
             6 => construct(of_job, vec![me], Vec::new()),
@@ -116,6 +119,10 @@ impl World {
             8 => construct(group, vec![me], vec![Info::new(keys::GROUP_ADD_MEMBERS, Value::procs([]))]),
             9 => construct(group, vec![me], vec![Info::new(keys::GROUP_INFO, Value::Bool(true))]),
             // A leader says that those whom it has invited have formed a group.
+            // That of a server's own process would stay as long as the server.
+            INVITED if self.ranks[rank].role == Role::Server => {
+                Request::Notify { status: Status::GROUP_CONSTRUCT_COMPLETE, range: 6, infos: Vec::new() }
+            }
             INVITED => {
                 let infos = vec![
                     Info::new(keys::GROUP_ID, Value::string(format!("invited{number}"))),

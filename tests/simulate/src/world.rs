@@ -466,6 +466,11 @@ impl World {
     /// A server's own process has asked something, on the thread that would have to wait for the answer: it takes some of that back.
     fn sent_by_own(&mut self, rank: usize, tag: u32) {
         let server = self.ranks[rank].server;
+        // Output that waited comes before the answer to who wants it no more.
+        let is_of_output = matches!(self.ranks[rank].calls.get(&tag), Some(Call::Pull(_) | Call::StopPull(_)));
+        if is_of_output {
+            return;
+        }
         if let Some(bytes) = self.servers[server].take_own_reply(tag) {
             return self.received(rank, tag, &bytes);
         }
