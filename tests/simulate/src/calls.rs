@@ -311,7 +311,10 @@ impl World {
             Call::Commit { .. } | Call::Publish { .. } => self.must_succeed(rank, call, status),
             Call::Register { code } => {
                 self.must_succeed(rank, call, status);
-                self.ranks[rank].registered.insert(*code, true);
+                // Unless it has deregistered meanwhile.
+                if let Some(is_sure) = self.ranks[rank].registered.get_mut(code) {
+                    *is_sure = true;
+                }
             }
             Call::Notify(number) => {
                 self.must_succeed(rank, call, status);
@@ -443,6 +446,10 @@ impl World {
     /// A collecting fence is over for a rank: from now on it reads what the others had committed.
     fn learn(&mut self, rank: usize, number: usize) {
         let operation = &self.operations[number];
+        // A group that has lost a member is another set of processes for who names it later.
+        if operation.after.is_some() && operation.members.iter().any(|member| self.ranks[*member].has_died) {
+            return;
+        }
         for (owner, versions) in &operation.committed {
             if self.ranks[*owner].has_died {
                 continue;

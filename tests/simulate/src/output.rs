@@ -127,7 +127,9 @@ impl World {
     /// The call that ends the newest pull of a rank that is open.
     pub(crate) fn stop_of(&mut self, rank: usize) -> Option<Call> {
         let open = |pull: &Pull| pull.of == rank && pull.number.is_some() && !pull.is_ending;
-        self.pulls.iter().rposition(open).map(Call::StopPull)
+        let number = self.pulls.iter().rposition(open)?;
+        self.pulls[number].is_ending = true;
+        Some(Call::StopPull(number))
     }
 
     pub(crate) fn stop(&mut self, number: usize) -> Request {
