@@ -239,7 +239,7 @@ impl World {
     /// A process is gone whose server has dropped it.
     pub(crate) fn kill_now(&mut self, rank: usize) {
         let one = &mut self.ranks[rank];
-        (one.lives, one.has_died, one.is_cut) = (false, true, true);
+        (one.lives, one.has_died, one.is_cut, one.returns) = (false, true, true, false);
         one.program.clear();
         one.calls.clear();
         let late = 5 + self.delay("learns", rank as u64, 0);
