@@ -16,15 +16,19 @@ const RANGES: [u8; 4] = [2, 3, 5, 6];
 impl World {
     pub(crate) fn act(&mut self, action: Action) {
         match action {
-            Action::Put { rank, key } => self.add(rank, |_| Call::Commit { key }),
+            Action::Put { rank, key } => {
+                // Servers' own processes put values, too, but seldom.
+                let of_any = rank.is_multiple_of(16);
+                let rank = if of_any { rank } else { self.of_jobs(rank) };
+                self.add(rank, |_| Call::Commit { key });
+            }
             Action::Fence { job, members, collects, is_lost } => self.fence(job, members, collects, is_lost),
             Action::FenceHere { job, server, collects } => self.fence_here(job, server, collects),
             Action::Get { reader, owner, key, has_timeout } => {
-                let owner = usize::from(owner) % self.ranks.len();
                 // Nobody asks for values of who puts none.
-                if self.ranks[owner].role == Role::Rank {
-                    self.add(reader, |_| Call::Get { owner, key, has_timeout, at_least: 0, deleted: 0 });
-                }
+                let owner = usize::from(self.of_jobs(owner));
+                let reader = if reader.is_multiple_of(8) { reader } else { self.of_jobs(reader) };
+                self.add(reader, |_| Call::Get { owner, key, has_timeout, at_least: 0, deleted: 0 });
             }
             Action::Group { members, has_context, is_dissolved, is_lost, form } => {
                 self.group(members, has_context, is_dissolved, is_lost, form);
@@ -115,6 +119,13 @@ impl World {
         }
     }
 
+    /// Chooses among the ranks of jobs.
+    fn of_jobs(&self, number: u8) -> u8 {
+        let is_rank = |rank: &usize| self.ranks[*rank].role == Role::Rank;
+        let ranks: Vec<usize> = (0..self.ranks.len()).filter(is_rank).collect();
+        ranks[usize::from(number) % ranks.len()] as u8
+    }
+
     /// Adds a call that ranks of jobs make.
     fn add(&mut self, rank: u8, call: impl FnOnce(&World) -> Call) {
         let number = usize::from(rank) % self.ranks.len();
@@ -147,10 +158,8 @@ impl World {
     }
 
     fn fence(&mut self, job: u8, mask: u8, collects: bool, is_lost: bool) {
-        let job = usize::from(job) % self.jobs.len();
-        if self.jobs[job].is_of_tool {
-            return;
-        }
+        let jobs: Vec<usize> = (0..self.jobs.len()).filter(|job| !self.jobs[*job].is_of_tool).collect();
+        let job = jobs[usize::from(job) % jobs.len()];
         let of_job = self.jobs[job].ranks.clone();
         let is_of_job = mask == u8::MAX;
         let members: Vec<usize> = if is_of_job {

@@ -555,7 +555,8 @@ impl World {
             // What a host reports is for the ranks of its own server.
             _ if self.ranks[report.from].role == Role::Server && one.server != self.ranks[report.from].server => false,
             2 => one.server == self.ranks[report.from].server,
-            3 => one.job == self.ranks[report.from].job,
+            // Tools may have a job's name, too.
+            3 => one.proc.nspace == self.ranks[report.from].proc.nspace,
             6 => rank == report.target,
             _ => true,
         }
