@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsString};
 use std::path::PathBuf;
-use std::sync::Weak;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use pmix_client::Task;
@@ -461,16 +462,14 @@ impl Simulation {
 
     /// The server ends as it does without another thread: takes outputs until there are none. Returns whether a task that came last was done.
     pub fn end(&mut self) -> bool {
-        let (sender, receiver) = std::sync::mpsc::channel();
-        self.engine.defer(Box::new(move || {
-            // The receiver is here.
-            let _ = sender.send(());
-        }));
+        let is_done = Arc::new(AtomicBool::new(false));
+        let done = Arc::clone(&is_done);
+        self.engine.defer(Box::new(move || done.store(true, Ordering::Relaxed)));
         while !self.engine.is_ended() {
             let outputs = self.engine.take_last_outputs();
             outputs.into_iter().for_each(|output| drop(self.event(output)));
         }
-        receiver.try_recv().is_ok()
+        is_done.load(Ordering::Relaxed)
     }
 
     /// A request of the server's own process is taken back.

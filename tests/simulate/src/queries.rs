@@ -214,7 +214,8 @@ impl World {
                         let own = &self.ranks[rank];
                         if own.role == Role::Rank && !names.contains(&own.proc.nspace) {
                             let what = format!("{} does not see its own job: {names:?}", own.proc);
-                            return Some(self.violated(Invariant::OwnAnswer, what));
+                            self.violated(Invariant::OwnAnswer, what);
+                            return Some(());
                         }
                     }
                 }
