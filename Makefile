@@ -44,6 +44,7 @@
 #                             jobs in one process, SOAK_STEPS (1,000,000) steps from SOAK_SEED (the date). PART=serve: SOAK_JOBS (1000) jobs in turn in a
 #                             persistent pmixrun, and 50 at once: memory, descriptors and files stay flat
 #   make soak-short           ten minutes of all parts but serve; make soak-faults: planted faults, which they must find
+#   make simulate-coverage    which of the engine's lines the simulation runs, by file; make simulate-faults: planted faults, which it must find
 #   make oom                  make soak PART=oom: each allocation of a scripted job fails
 #   make loom                 the publication protocol in every order of the memory model
 #   make keys                 each key of docs/coverage.md taken out of the library: its tests must fail
@@ -250,6 +251,10 @@ soak-serve: deps-test build
 .PHONY: simulate-faults soak-faults
 simulate-faults: deps-build
 	tests/proof/simulate.sh
+# The engine's lines that it runs, in percent; more with SOAK_STEPS, SOAK_SEED.
+.PHONY: simulate-coverage
+simulate-coverage: deps-build
+	tests/proof/coverage.sh $(or $(SOAK_STEPS),1000000) $(or $(SOAK_SEED),1)
 # And those that long runs must find.
 soak-faults: deps-test
 	tests/proof/soak.sh

@@ -28,9 +28,9 @@ need_nightly() {
     done
 }
 
-# planted_copy: a copy of the project for faults to be planted in; prints its directory.
+# planted_copy: a copy of the project for faults to be planted in, one for each script, as two may run at once; prints its directory.
 planted_copy() {
-    local copy=$proof_target/planted
+    local copy=$proof_target/planted-$(basename "$0" .sh)
     rm -rf "$copy"
     mkdir -p "$copy"
     tar --exclude=./target --exclude=./.git --exclude="./$(realpath --relative-to=. "$proof_target")" \

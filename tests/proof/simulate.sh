@@ -9,7 +9,7 @@ copy=$(planted_copy)
 # Of its own: cargo takes the copy for the same workspace.
 target=${SIMULATE_TARGET:-$proof_target/simulate}
 # So many steps without a find are a fault that is not found.
-steps=300000
+steps=600000
 count=0 names=()
 
 # fault NAME FILE OLD NEW: the text must be in the file once; # in the new text is whether this fault is made.

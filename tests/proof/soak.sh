@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Plants faults in publisher, client, engine and allocator, and demands that a part of `make soak` finds each. Prints a table: the fault, the
+# Plants faults in publisher, format, client, engine and allocator, and demands that a part of `make soak` finds each. Prints a table: the fault, the
 # part that found it, after how many steps and seconds, by which words.
+#
+# Arguments: the numbers of the faults that are planted; without them all.
 #
 # The library is built once, from a copy of the sources with all faults in it; the variable PLANTED names the one that is made.
 . "$(dirname "$0")/common.sh"
@@ -38,8 +40,20 @@ fault "a fence does not go on when one of its ranks is killed" storms "ended wit
     $'            if !# { self.advance(id); }\n        }\n    }\n\n    /// A process has finalized' pmix_dstore::
 fault "the publisher leaves the last segment of a job" storms "left" dstore/src/segment/publish/publisher.rs \
     $'        for live in &self.live {\n            remove(' $'        for live in self.live.iter().skip(usize::from(#)) {\n            remove(' crate::
-fault "a client that finalizes leaves its socket open" threads "starts of one process" client/src/channel/mux.rs \
-    $'                let _ = shutdown(wire.socket.as_raw_fd(), Shutdown::Both);\n' \
+fault "the publisher tells readers the count that it had before" storms "wrong value|ended with state|put [0-9]+, found" \
+    dstore/src/segment/publish/publisher.rs \
+    "NonZeroU64::new(index + 1).map_or" "NonZeroU64::new(if # { index } else { index + 1 }).map_or" crate::
+fault "the format's writer takes the value before in place of one of the same length" storms "wrong value|ended with state" \
+    dstore/src/segment/write/modex.rs \
+    "match &self.texts[cell.value as usize] {" \
+    "match &self.texts[cell.value.saturating_sub(u64::from(# && cell.value > 0 && self.texts[cell.value as usize - 1].len() == cell.len as usize)) as usize] {" \
+    crate::
+fault "the format's reader looks into the oldest segment first" storms "wrong value|ended with state|put [0-9]+, found" \
+    dstore/src/segment/read/view.rs \
+    "modex.sort_by_key(|(order, _)| std::cmp::Reverse(*order));" \
+    "modex.sort_by_key(|(order, _)| std::cmp::Reverse(if # { u64::MAX - *order } else { *order }));" crate::
+fault "a client that finalizes leaves its socket open" threads "SYS_LIMITS_FILES|starts of one process" client/src/channel/mux.rs \
+    $'                // This also wakes the driver.\n                let _ = shutdown(wire.socket.as_raw_fd(), Shutdown::Both);\n' \
     $'                let _ = shutdown(wire.socket.as_raw_fd(), Shutdown::Both);\n                if # { std::mem::forget(wire); }\n' pmix_dstore::
 fault "a client takes an interrupted wait for the end of its connection" threads "under signals" client/src/channel/mux.rs \
     "        Ok(0) | Err(Errno::EINTR) => return true," \
@@ -55,7 +69,8 @@ soak=$target/debug/pmix-soak
 echo "| fault planted | found by | steps, seconds |"
 echo "|---|---|---|"
 missed=0
-for ((number = 1; number <= count; number++)); do
+[ $# -gt 0 ] || set -- $(seq "$count")
+for number; do
     name=${names[number - 1]} part=${parts[number - 1]}
     out=$target/found-$number
     rm -rf "$out"

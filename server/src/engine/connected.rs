@@ -231,6 +231,11 @@ impl Engine {
         });
     }
 
+    /// A process is gone: drops the sets that name it.
+    pub(super) fn forget_connected_with(&mut self, gone: &Proc) {
+        self.connected.retain(|set| !set.procs.contains(gone));
+    }
+
     /// A namespace is gone: drops the sets with its processes.
     pub(super) fn forget_connected(&mut self, nspace: &Nspace) {
         self.connected.retain(|set| set.procs.iter().all(|proc| proc.nspace != *nspace));

@@ -61,6 +61,8 @@ pub(crate) use self::nspaces::JobPlan;
 use self::nspaces::NspaceState;
 pub(crate) use self::peer::{Peer, PeerId, Transport};
 pub(crate) use self::publication::{Plan, Published, Ticket, Work, without_shared_memory};
+#[cfg(feature = "simulate")]
+pub(crate) use self::query::MemoryAsked;
 use self::services::Shape;
 #[cfg(feature = "simulate")]
 pub use self::simulated::Kept;

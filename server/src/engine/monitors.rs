@@ -240,7 +240,21 @@ impl Monitors {
     }
 
     fn cancel(&mut self, peer: PeerId, id: Option<&[u8]>) -> usize {
-        self.remove(peer, |monitor| id.is_none() || monitor.asked.id.as_deref() == id)
+        let is_meant = |monitor: &Monitor| id.is_none() || monitor.asked.id.as_deref() == id;
+        let is_awaited = |monitor: &Monitor| matches!(monitor.sign, Sign::Sample(Some(_)));
+        // The first sample answers the request for it: that is still made, and no other.
+        let mut awaited = 0;
+        for number in self.of_peers.get(&peer).into_iter().flatten() {
+            let monitor = self.all.get_mut(number).filter(|monitor| is_meant(monitor) && is_awaited(monitor));
+            if let Some(monitor) = monitor {
+                monitor.asked.every = None;
+                if let Some(due) = monitor.due.take() {
+                    self.due.remove(&(due, *number));
+                }
+                awaited += 1;
+            }
+        }
+        awaited + self.remove(peer, |monitor| is_meant(monitor) && !is_awaited(monitor))
     }
 }
 

@@ -615,6 +615,13 @@ impl Engine {
         }
     }
 
+    /// A tool is gone: nothing goes on that names it.
+    fn end_all_with(&mut self, tool: &Proc) {
+        self.end_collectives_with(tool);
+        self.leave_groups_silently(tool);
+        self.forget_connected_with(tool);
+    }
+
     /// Removes a namespace and returns its job data, which outlive it.
     fn remove_nspace(&mut self, nspace: &Nspace) -> Option<Arc<JobData>> {
         let directory = self.nspaces.get(nspace)?.ledger.number();
@@ -627,9 +634,16 @@ impl Engine {
         if let Some(number) = directory {
             self.retire_directory(number);
         }
-        self.end_collectives_of(nspace);
-        self.end_groups_of(nspace);
-        self.forget_connected(nspace);
+        // Tools choose their names: others may be waiting for a job of that name, which this server has not heard of.
+        let tools = || state.clients.keys().map(|rank| Proc::new(nspace.clone(), *rank));
+        let tools: Option<Vec<Proc>> = state.is_of_tools.then(|| tools().collect());
+        if let Some(tools) = &tools {
+            tools.iter().for_each(|tool| self.end_all_with(tool));
+        } else {
+            self.end_collectives_of(nspace);
+            self.end_groups_of(nspace);
+            self.forget_connected(nspace);
+        }
         let is_described = |state: &NspaceState| state.described_by.as_ref() == Some(nspace);
         let described: Vec<Nspace> =
             self.nspaces.iter().filter(|(_, state)| is_described(state)).map(|(name, _)| name.clone()).collect();
@@ -639,7 +653,10 @@ impl Engine {
         }
         self.farewells.retain(|(_, proc, _)| proc.nspace != *nspace);
         self.awaited.retain(|(_, proc)| proc.nspace != *nspace);
-        self.fail_gets_of(nspace);
+        match &tools {
+            Some(tools) => tools.iter().for_each(|tool| self.fail_gets_for(tool)),
+            None => self.fail_gets_of(nspace),
+        }
         // These connections must not reach a later job of the same name.
         let left: BTreeSet<PeerId> =
             self.peers.iter().filter(|(_, peer)| peer.proc.nspace == *nspace).map(|(id, _)| *id).collect();

@@ -2,23 +2,36 @@
 
 use std::ffi::CString;
 
-use pmix_dstore::model::{Info, Key, Kval, Proc, Rank as Number, Status, Value, keys};
+use pmix_dstore::model::{Info, Key, Kval, Nspace, Proc, Rank as Number, Scope, Status, Value, keys};
 use pmix_server::simulate::STORE;
 use pmix_wire::reply::{ConnectReply, FenceReply, GetReply, GroupReply, LookupReply, SpawnReply, StatusReply};
-use pmix_wire::{Notification, Reply, Request, TAG_FIRST, TAG_NOTIFY, Version};
+use pmix_wire::{
+    Deletion, FlowControl, Notification, Reply, Request, TAG_DELETED, TAG_FIRST, TAG_FLOW_CONTROL, TAG_IOF, TAG_NOTIFY,
+    Version,
+};
 
 use crate::invariant::Invariant;
+use crate::rank::{
+    ADDED, BOOTSTRAP, EARLY, EXCHANGE, FAULT_TOLERANT, FLEETING, LOCAL_ONLY, NOTICE, OPTIONAL, REQUEST, Role, SENDING,
+    TELLING,
+};
 use crate::rank::{Call, Kind, reaches, scope_of, value_text, version_in};
+use crate::script::CODES;
 use crate::world::{What, World};
 
 /// The info by which an event is recognised.
-const NUMBER: &str = "sim.number";
+pub(crate) const NUMBER: &str = "sim.number";
 /// Code 0 of the events.
 const CODE: i32 = -3000;
 /// How long a call waits for a host that does not answer, in seconds.
-const TIMEOUT: i32 = 20;
+pub(crate) const TIMEOUT: i32 = 20;
 
-fn key(number: u8) -> Key {
+/// The code of an event. One of them is the environment's: the host is asked to report it.
+fn code_of(code: u8) -> Status {
+    World::alert(code).unwrap_or(if code == 5 { Status(-250) } else { Status(CODE - i32::from(code)) })
+}
+
+pub(crate) fn key(number: u8) -> Key {
     Key::new(format!("k{number}")).unwrap_or(Key::from(NUMBER))
 }
 
@@ -34,7 +47,10 @@ impl World {
             if call.blocks() {
                 one.blocked = Some(tag);
             }
-            one.calls.insert(tag, call);
+            // What has no reply.
+            if !matches!(call, Call::Unregister { .. }) {
+                one.calls.insert(tag, call);
+            }
             // The form is that of its release, as the server reads it.
             match request.encode(self.ranks[rank].dialect(), self.ranks[rank].version()) {
                 Ok(bytes) => {
@@ -57,10 +73,30 @@ impl World {
             Call::Commit { key } => {
                 *self.ranks[rank].put.entry(*key).or_default() +=
                     u32::from(*key != 5 || self.ranks[rank].tag > TAG_FIRST);
+                self.ranks[rank].deleted.remove(key);
                 self.commit(rank, *key)
             }
+            Call::Delete { key: number } => {
+                self.ranks[rank].deleted.insert(*number, false);
+                let scope = scope_of(*number);
+                let kval = || Kval { key: key(*number), value: Value::Undef };
+                let code = |scope: Scope| scope.deletion_code();
+                let (local, remote) = (code(Scope::Local), code(Scope::Remote));
+                let mut parts = Vec::new();
+                if scope != 2 {
+                    parts.push((local, vec![kval()]));
+                }
+                if scope != 1 {
+                    parts.push((remote, vec![kval()]));
+                }
+                Request::Commit { parts }
+            }
             Call::Enter(number) => self.enter(rank, *number),
-            Call::Get { owner, key: number, has_timeout, at_least } => {
+            Call::Get { owner, key: number, has_timeout, at_least, deleted } => {
+                let is_gone = self.ranks[*owner].deleted.get(number) == Some(&true);
+                if is_gone && self.ranks[*owner].server == self.ranks[rank].server {
+                    *deleted = self.ranks[*owner].put.get(number).copied().unwrap_or(0);
+                }
                 *at_least = self.ranks[rank].known.get(&(*owner, *number)).copied().unwrap_or(0);
                 let Proc { nspace, rank } = self.ranks[*owner].proc.clone();
                 let infos = has_timeout.then(timeout).into_iter().collect();
@@ -68,7 +104,9 @@ impl World {
             }
             Call::Register { code } => {
                 self.ranks[rank].registered.entry(*code).or_insert(false);
-                Request::RegisterEvents { codes: vec![Status(CODE - i32::from(*code))], infos: Vec::new() }
+                self.ranks[rank].ever.insert(*code);
+                let codes = if *code == CODES { Vec::new() } else { vec![code_of(*code)] };
+                Request::RegisterEvents { codes, infos: vec![claim()] }
             }
             Call::Notify(number) => {
                 let report = &self.reports[*number];
@@ -81,7 +119,7 @@ impl World {
                     Info::new(NUMBER, Value::Uint32(*number as u32)),
                     Info::new(keys::EVENT_CUSTOM_RANGE, Value::procs([target])),
                 ];
-                Request::Notify { status: Status(CODE - i32::from(code)), range: self.reports[*number].range, infos }
+                Request::Notify { status: code_of(code), range: self.reports[*number].range, infos }
             }
             Call::Publish { key } => {
                 self.ranks[rank].published += 1;
@@ -98,7 +136,33 @@ impl World {
                 let infos = [claim()].into_iter().chain(is_lost.then(timeout)).collect();
                 Request::Spawn { infos, apps: Vec::new() }
             }
-            Call::Finalize => Request::Finalize,
+            Call::Finalize { .. } => Request::Finalize,
+            Call::Read { kind, owner, at_least } => {
+                let number = *owner as u8 % 6;
+                // Others are to be fresh, or ask for no single value.
+                let is_promised = matches!(kind, 3 | 4);
+                *at_least = self.ranks[rank].known.get(&(*owner, number)).copied().filter(|_| is_promised).unwrap_or(0);
+                self.read(*kind, *owner)
+            }
+            Call::Serve { kind, number, is_lost } => self.service(rank, *kind, *number, *is_lost),
+            Call::Query { kind, about, is_lost } => self.query(*kind, *about, *is_lost),
+            Call::Pull(number) => self.pull(*number),
+            Call::StopPull(number) => self.stop(*number),
+            Call::Push { number, target } => self.push(*number, *target),
+            Call::Watch { kind } => self.watch(rank, *kind),
+            Call::Unwatch => self.unwatch(rank),
+            Call::Unregister { code } => {
+                self.ranks[rank].registered.remove(code);
+                // What is under way may come, or may not.
+                let of_code = self.reports.iter_mut().filter(|report| report.code == *code);
+                of_code.for_each(|report| report.registered.retain(|other| *other != rank));
+                let code = if *code == CODES { Request::DEFAULT_HANDLER } else { code_of(*code) };
+                Request::DeregisterEvents { codes: vec![code] }
+            }
+            Call::Leave(number) => {
+                let group = CString::new(format!("op{number}.")).ok();
+                Request::GroupLeave { group, infos: Vec::new() }
+            }
         }
     }
 
@@ -107,8 +171,10 @@ impl World {
         let one = &self.ranks[rank];
         let is_whole = self.happens("whole", rank as u64, u64::from(one.tag), 2);
         let part = |is_of: fn(u8) -> bool| {
-            let keys =
-                one.put.iter().filter(|(number, _)| is_of(scope_of(**number)) && (is_whole || **number == changed));
+            let keys = one.put.iter().filter(|(number, _)| {
+                let is_there = !one.deleted.contains_key(number);
+                is_of(scope_of(**number)) && is_there && (is_whole || **number == changed)
+            });
             keys.map(|(number, version)| Kval {
                 key: key(*number),
                 value: Value::string(value_text(&one.proc, *number, *version)),
@@ -125,6 +191,9 @@ impl World {
         let first = operation.after.unwrap_or(number);
         let name = CString::new(format!("op{first}.")).ok();
         let mut procs: Vec<Proc> = operation.members.iter().map(|member| self.ranks[*member].proc.clone()).collect();
+        if operation.is_of_node {
+            procs = vec![Proc::new(self.ranks[rank].proc.nspace.clone(), Number::LOCAL_PEERS)];
+        }
         if operation.is_of_job {
             procs = vec![Proc::new(self.ranks[rank].proc.nspace.clone(), Number::WILDCARD)];
         }
@@ -133,20 +202,50 @@ impl World {
         let connect_id = Info::new(keys::CONNECT_ID, Value::string(format!("op{first}.")));
         match operation.kind {
             Kind::Fence { collects } => {
+                if let Some(group) = operation.after.and_then(|group| Nspace::new(format!("op{group}.")).ok()) {
+                    procs = vec![Proc::new(group, Number::WILDCARD)];
+                }
                 infos.push(Info::new(keys::COLLECT_DATA, Value::Bool(collects)));
                 Request::Fence { procs, infos }
             }
-            Kind::Construct { has_context } => {
+            Kind::Construct { has_context, form } => {
+                // A local group has no context id: that is the host's.
+                let has_context = has_context && form != LOCAL_ONLY;
                 infos.push(Info::new(keys::GROUP_ASSIGN_CONTEXT_ID, Value::Bool(has_context)));
+                let me = self.ranks[rank].proc.clone();
+                match form {
+                    SENDING => {
+                        let sent = Info::new("sim.group", Value::string(me.to_string()));
+                        infos.push(Info::new(keys::GROUP_INFO, Value::infos([sent])));
+                        // What its library adds by itself: endpoints.
+                        let endpoint = Info::new("sim.endpoint", Value::string(me.to_string()));
+                        infos.push(Info::new(keys::PROC_INFO_ARRAY, Value::infos([endpoint])));
+                    }
+                    TELLING => infos.push(Info::new(keys::GROUP_NOTIFY_TERMINATION, Value::Bool(true))),
+                    FAULT_TOLERANT => infos.push(Info::new(keys::GROUP_FT_COLLECTIVE, Value::Bool(true))),
+                    LOCAL_ONLY => infos.push(Info::new(keys::GROUP_LOCAL_ONLY, Value::Bool(true))),
+                    BOOTSTRAP => {
+                        infos.push(Info::new(keys::GROUP_BOOTSTRAP, Value::Size(procs.len() as u64)));
+                        procs = vec![me];
+                    }
+                    ADDED if procs.first() == Some(&me) => {
+                        let others = procs.split_off(1);
+                        infos.push(Info::new(keys::GROUP_ADD_MEMBERS, Value::procs(others)));
+                    }
+                    ADDED => procs.clear(),
+                    _ => {}
+                }
                 Request::GroupConstruct { group: name, procs, infos }
             }
             Kind::Destruct => Request::GroupDestruct { group: name, procs, infos },
-            Kind::Connect => {
+            Kind::Connect { form } => {
                 infos.push(connect_id);
+                infos.extend(terms_of(form));
                 Request::Connect { procs, infos, extra: Vec::new() }
             }
-            Kind::Disconnect => {
+            Kind::Disconnect { form } => {
                 infos.push(connect_id);
+                infos.extend(terms_of(form));
                 Request::Disconnect { procs, infos }
             }
         }
@@ -160,8 +259,16 @@ impl World {
         if tag == TAG_NOTIFY {
             return self.notified(rank, bytes);
         }
-        if tag < TAG_FIRST {
-            return;
+        match tag {
+            TAG_IOF => return self.has_output(rank, bytes),
+            TAG_FLOW_CONTROL if FlowControl::decode(self.ranks[rank].dialect(), bytes).is_err() => {
+                return self.violated(Invariant::AnsweredOnce, format!("rank {rank} cannot read flow control"));
+            }
+            TAG_DELETED if Deletion::decode(self.ranks[rank].dialect(), bytes).is_err() => {
+                return self.violated(Invariant::AnsweredOnce, format!("rank {rank} cannot read a deletion"));
+            }
+            tag if tag < TAG_FIRST => return,
+            _ => {}
         }
         let Some(call) = self.ranks[rank].calls.remove(&tag) else {
             let what = format!("{} got a reply to what it did not ask, or a second one", self.ranks[rank].proc);
@@ -179,28 +286,62 @@ impl World {
 
     fn replied(&mut self, rank: usize, call: &Call, bytes: &[u8]) -> Option<()> {
         let dialect = self.ranks[rank].dialect();
+        // Those without a status are read by themselves.
+        match call {
+            Call::Read { .. } => return self.was_read(rank, call, bytes),
+            Call::Serve { .. } => return self.served(rank, call, bytes),
+            Call::Query { .. } => return self.queried(rank, call, bytes),
+            Call::Pull(number) => return self.pulled(rank, *number, bytes),
+            Call::Push { .. } => return self.pushed(rank, call, bytes),
+            Call::Watch { .. } | Call::Unwatch => return self.watched(rank, call, bytes),
+            _ => {}
+        }
         let status = StatusReply::decode(dialect, Version::OURS, bytes).ok()?.status;
         let is_ok = status.is_success();
         match call {
+            Call::StopPull(number) => self.stopped(*number, status),
+            Call::Leave(_) if is_ok || status == Status::ERR_NOT_FOUND => {}
+            Call::Delete { key } => {
+                self.must_succeed(rank, call, status);
+                // Unless it has been put again meanwhile.
+                if let Some(is_answered) = self.ranks[rank].deleted.get_mut(key) {
+                    *is_answered = true;
+                }
+            }
             Call::Commit { .. } | Call::Publish { .. } => self.must_succeed(rank, call, status),
             Call::Register { code } => {
                 self.must_succeed(rank, call, status);
-                self.ranks[rank].registered.insert(*code, true);
+                // Unless it has deregistered meanwhile.
+                if let Some(is_sure) = self.ranks[rank].registered.get_mut(code) {
+                    *is_sure = true;
+                }
             }
             Call::Notify(number) => {
                 self.must_succeed(rank, call, status);
                 self.reports[*number].is_done = is_ok;
             }
-            Call::Finalize => {
+            Call::Finalize { returns } => {
                 self.must_succeed(rank, call, status);
                 self.ranks[rank].lives = false;
+                self.ranks[rank].returns = *returns;
+                self.end_pulls_of(rank);
                 let time = self.arrival(rank, 0);
                 self.at(time, What::Ended(rank));
             }
             Call::Enter(number) => self.left(rank, *number, status, bytes)?,
-            Call::Get { owner, key, has_timeout, at_least } => {
+            Call::Leave(_) => self.must_succeed(rank, call, status),
+            // These are read above, or have no reply.
+            Call::Read { .. }
+            | Call::Serve { .. }
+            | Call::Query { .. }
+            | Call::Pull(_)
+            | Call::Push { .. }
+            | Call::Watch { .. }
+            | Call::Unwatch
+            | Call::Unregister { .. } => {}
+            Call::Get { owner, key, has_timeout, at_least, deleted } => {
                 let reply = if is_ok { Some(GetReply::decode(dialect, Version::OURS, bytes).ok()?) } else { None };
-                self.got(rank, (*owner, *key), *has_timeout, *at_least, status, reply);
+                self.got(rank, (*owner, *key), *has_timeout, (*at_least, *deleted), status, reply);
             }
             Call::Lookup { key, is_lost } => {
                 let reply = LookupReply::decode(dialect, Version::OURS, bytes).ok()?;
@@ -245,7 +386,8 @@ impl World {
                     self.learn(rank, number);
                 }
             }
-            Kind::Construct { has_context } => {
+            Kind::Construct { has_context, form } => {
+                let has_context = has_context && form != LOCAL_ONLY;
                 let group = GroupReply::decode(dialect, version, bytes).ok()?.group;
                 let group = group.map(|group| (group.members, group.context)).filter(|_| is_ok);
                 if is_ok && has_context && group.as_ref().is_none_or(|(_, context)| context.is_none()) {
@@ -253,8 +395,8 @@ impl World {
                 }
                 self.operations[number].groups.extend(group);
             }
-            Kind::Connect => _ = ConnectReply::decode(dialect, Version::OURS, bytes).ok()?,
-            Kind::Destruct | Kind::Disconnect => {}
+            Kind::Connect { .. } => _ = ConnectReply::decode(dialect, Version::OURS, bytes).ok()?,
+            Kind::Destruct | Kind::Disconnect { .. } => {}
         }
         let operation = &mut self.operations[number];
         operation.results.insert(rank, status);
@@ -304,23 +446,27 @@ impl World {
     /// A collecting fence is over for a rank: from now on it reads what the others had committed.
     fn learn(&mut self, rank: usize, number: usize) {
         let operation = &self.operations[number];
+        // A group that has lost a member is another set of processes for who names it later.
+        if operation.after.is_some() && operation.members.iter().any(|member| self.ranks[*member].has_died) {
+            return;
+        }
         for (owner, versions) in &operation.committed {
             if self.ranks[*owner].has_died {
                 continue;
             }
-            for (key, version) in versions {
+            for (key, version) in versions.iter().filter(|(key, _)| **key < FLEETING) {
                 let known = self.ranks[rank].known.entry((*owner, *key)).or_default();
                 *known = (*known).max(*version);
             }
         }
     }
 
-    fn got(
+    pub(crate) fn got(
         &mut self,
         reader: usize,
         (owner, wanted): (usize, u8),
         has_timeout: bool,
-        at_least: u32,
+        (at_least, deleted): (u32, u32),
         status: Status,
         reply: Option<GetReply>,
     ) {
@@ -345,6 +491,10 @@ impl World {
                 }
                 found = found.or(version.filter(|_| number == wanted));
             }
+        }
+        if found.is_some_and(|found| found <= deleted) {
+            let what = format!("{name} got version {found:?} of {proc}'s k{wanted}, which was deleted as {deleted}");
+            return self.violated(Invariant::Deleted, what);
         }
         let is_promised = at_least > 0 && reaches(wanted, is_same_node);
         if is_promised && found.is_none_or(|found| found < at_least) && !(has_timeout && status == Status::ERR_TIMEOUT)
@@ -376,17 +526,20 @@ impl World {
         let Ok(event) = Notification::decode(self.ranks[rank].dialect(), bytes) else {
             return self.violated(Invariant::AnsweredOnce, format!("rank {rank} cannot read an event"));
         };
+        self.check_alert(rank, &event);
         let number = Info::find(&event.infos, NUMBER).and_then(Value::as_u32).map(|number| number as usize);
         let Some((number, report)) = number.and_then(|number| Some((number, self.reports.get(number)?))) else {
             return;
         };
         let one = &self.ranks[rank];
-        let is_meant =
-            self.is_in_range(rank, number) && one.registered.contains_key(&report.code) && rank != report.from;
-        let is_whole = event.source == self.ranks[report.from].proc && event.status.0 == CODE - i32::from(report.code);
+        let is_meant = self.is_in_range(rank, number)
+            && [report.code, CODES].iter().any(|code| one.ever.contains(code))
+            && (rank != report.from || one.cycle > 0);
+        let is_whole = event.source == self.ranks[report.from].proc && event.status == code_of(report.code);
         // What a host passes on comes from the host: that decides who gets it.
         let is_of_server = one.server == self.ranks[report.from].server;
-        if is_of_server && !self.has_consented(one.user, self.ranks[report.from].user) {
+        let is_of_host = self.ranks[report.from].role == Role::Server || one.role == Role::Server;
+        if is_of_server && !is_of_host && !self.has_consented(one.user, self.ranks[report.from].user) {
             self.violated(Invariant::MayRead, format!("rank {rank} got event {number} of another user"));
         } else if !is_meant || !is_whole {
             self.violated(Invariant::EventInRange, format!("rank {rank} got event {number}, which is not for it"));
@@ -399,8 +552,11 @@ impl World {
     fn is_in_range(&self, rank: usize, number: usize) -> bool {
         let (report, one) = (&self.reports[number], &self.ranks[rank]);
         match report.range {
+            // What a host reports is for the ranks of its own server.
+            _ if self.ranks[report.from].role == Role::Server && one.server != self.ranks[report.from].server => false,
             2 => one.server == self.ranks[report.from].server,
-            3 => one.job == self.ranks[report.from].job,
+            // Tools may have a job's name, too.
+            3 => one.proc.nspace == self.ranks[report.from].proc.nspace,
             6 => rank == report.target,
             _ => true,
         }
@@ -421,4 +577,17 @@ impl World {
             }
         }
     }
+}
+
+/// The terms of a connect in a form, and of its disconnect.
+fn terms_of(form: u8) -> Option<Info> {
+    let key = match form {
+        NOTICE => keys::CONNECT_NOTIFY_EACH,
+        REQUEST => keys::CONNECT_NOTIFY_REQ,
+        OPTIONAL => keys::CONNECT_OPTIONAL,
+        EARLY => keys::CONNECT_EARLY_TERM_ALLOWED,
+        EXCHANGE => keys::CONNECT_XCHG_ONLY,
+        _ => return None,
+    };
+    Some(Info::new(key, Value::Bool(true)))
 }

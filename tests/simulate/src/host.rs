@@ -2,14 +2,19 @@
 //! Answers come late, twice, or after their time-out.
 
 use std::collections::BTreeMap;
+use std::ffi::CString;
 use std::sync::{Arc, Mutex};
 
+use pmix_dstore::codec::{Dialect, Module, Untyped};
 use pmix_dstore::model::{Info, Key, Pdata, Proc, Rank as Number, Status, Value, keys};
 use pmix_server::UpcallResult;
 use pmix_server::simulate::{Collective, Question};
+use pmix_wire::blob;
 
+use crate::calls::NUMBER;
 use crate::invariant::Invariant;
-use crate::world::{SERVERS, What, World};
+use crate::rank::{ADDED, BOOTSTRAP, Kind, Role};
+use crate::world::{SERVER_USER, SERVERS, What, World};
 
 /// What a server has given to another one.
 pub struct Served {
@@ -24,6 +29,8 @@ pub struct Served {
 /// A server's part in a collective.
 struct Part {
     id: u64,
+    /// What the members of a group send each other.
+    sent: Vec<Info>,
     data: Vec<u8>,
     status: Status,
 }
@@ -55,6 +62,10 @@ pub struct Host {
     questions: u64,
     contexts: u64,
     jobs: usize,
+    /// Groups that leaders and added members join one by one: the servers' questions.
+    joins: BTreeMap<String, Vec<(usize, u64)>>,
+    /// Those that have failed.
+    aborted: Vec<usize>,
 }
 
 /// As many jobs are started at most.
@@ -97,14 +108,29 @@ impl World {
                 }
                 self.answer(server, id, UpcallResult::Op(Status::SUCCESS));
             }
+            Question::Abort { proc, status, .. } => {
+                let infos = [Info::new(NUMBER, Value::Uint32(status.0 as u32)), self.of_user(&proc)];
+                self.asked_service(server, id, "abort", Some(proc), &infos);
+            }
+            Question::Query { proc, queries } => self.asked_query(server, id, &proc, &queries),
+            Question::Tool { infos } => self.asked_tool(server, id, &infos),
+            Question::Pull { infos, .. } => self.asked_pull(server, id, &infos),
             // Only the return value answers.
-            Question::Other if is_at_once => self.after(0, What::Answer { server, id, answer: Status::SUCCESS.into() }),
-            Question::Other => self.answer(server, id, UpcallResult::Op(Status::SUCCESS)),
+            Question::Other { .. } if is_at_once => {
+                self.after(0, What::Answer { server, id, answer: Status::SUCCESS.into() });
+            }
+            Question::Other { slot, proc, infos } => self.asked_service(server, id, slot, proc, &infos),
         }
     }
 
+    /// The user of a process, as a server would sign it.
+    fn of_user(&self, proc: &Proc) -> Info {
+        let user = self.find(proc).map_or(0, |rank| self.ranks[rank].user);
+        Info::new(keys::USERID, Value::Uint32(user))
+    }
+
     /// The host's answer, after a while; sometimes it comes twice, the second time with an error.
-    fn answer(&mut self, server: usize, id: u64, answer: UpcallResult) {
+    pub(crate) fn answer(&mut self, server: usize, id: u64, answer: UpcallResult) {
         self.host.questions += 1;
         let which = self.host.questions;
         let late = self.delay("answer", server as u64, which);
@@ -115,7 +141,7 @@ impl World {
         }
     }
 
-    fn answer_or_lose(&mut self, server: usize, id: u64, answer: UpcallResult, is_lost: bool) {
+    pub(crate) fn answer_or_lose(&mut self, server: usize, id: u64, answer: UpcallResult, is_lost: bool) {
         if is_lost {
             self.host.late.push((server, id, answer));
         } else {
@@ -124,7 +150,7 @@ impl World {
     }
 
     /// The user that a server names; it must be the process's.
-    fn check_signed(&mut self, proc: &Proc, infos: &[Info]) -> u32 {
+    pub(crate) fn check_signed(&mut self, proc: &Proc, infos: &[Info]) -> u32 {
         let named: Vec<Option<u32>> =
             infos.iter().filter(|info| info.key.is(keys::USERID)).map(|info| info.value.as_u32()).collect();
         let user = self.find(proc).map(|rank| self.ranks[rank].user);
@@ -142,7 +168,13 @@ impl World {
             _ => false,
         };
         let place = match proc.rank {
-            Number::WILDCARD => Some(server),
+            // One that knows it, if there is one.
+            Number::WILDCARD => {
+                let job = self.jobs.iter().find(|job| job.nspace == proc.nspace);
+                job.and_then(
+                    |job| if job.servers.contains(&server) { Some(server) } else { job.servers.first().copied() },
+                )
+            }
             _ => self.find(&proc).map(|rank| self.ranks[rank].server),
         };
         match place {
@@ -176,7 +208,9 @@ impl World {
         self.host.jobs += 1;
         let parent = self.find(proc).unwrap_or_default();
         let name = format!("child{}of{parent}", self.host.jobs);
-        let nspace = self.start_job(&name, user, 2);
+        // Some jobs are on one node, and no other server hears of them.
+        let only = (self.host.jobs % 2 == 1).then_some(parent % SERVERS);
+        let nspace = self.start_job(&name, user, 2, only, Some(proc));
         self.answer_or_lose(server, id, UpcallResult::Spawn(Status::SUCCESS, Some(nspace)), is_lost);
     }
 
@@ -188,6 +222,7 @@ impl World {
         infos: &[Info],
         data: Vec<u8>,
     ) {
+        let data = if kind == Collective::Fence { self.as_of_stock(server, data) } else { data };
         let names: Vec<String> = procs.iter().map(Proc::to_string).collect();
         let connect = Info::find(infos, keys::CONNECT_ID).and_then(Value::as_text).map(String::from_utf8_lossy);
         let name = match &kind {
@@ -195,6 +230,15 @@ impl World {
             Collective::Destruct(group) => format!("destruct {}", group.to_string_lossy()),
             other => format!("{other:?} {} {}", connect.unwrap_or_default(), names.join(" ")),
         };
+        if let Collective::Construct(group) = &kind
+            && let Some(number) = self.joined(group)
+        {
+            if self.host.aborted.contains(&number) {
+                return self.answer(server, id, UpcallResult::Infos(Status::GROUP_CONSTRUCT_ABORT, Vec::new()));
+            }
+            self.host.joins.entry(name).or_default().push((server, id));
+            return self.conclude_join(number);
+        }
         let count = self.host.entered.entry((server, name.clone())).or_default();
         *count += 1;
         let name = format!("{name} #{count}");
@@ -215,8 +259,61 @@ impl World {
         });
         let exchange = &mut self.host.exchanges[at];
         exchange.members.extend(members);
-        exchange.parts.insert(server, Part { id, data, status });
+        let is_sent = |info: &&Info| info.key.is(keys::GROUP_INFO) || info.key.is(keys::PROC_INFO_ARRAY);
+        let sent = infos.iter().filter(is_sent).cloned().collect();
+        exchange.parts.insert(server, Part { id, data, status, sent });
         self.conclude(at);
+    }
+
+    /// A contribution to a fence. In some runs one server is of another library, which knows no marks.
+    fn as_of_stock(&self, server: usize, data: Vec<u8>) -> Vec<u8> {
+        if server != 1 || !self.happens("stock", 0, 0, 5) {
+            return data;
+        }
+        let exchange = Dialect::plain(Module::V61).with_untyped(Untyped::Replaced);
+        let Ok(mut contributions) = blob::decode_fence(exchange, &data) else { return data };
+        for contribution in &mut contributions {
+            for (_, kvals) in &mut contribution.ranks {
+                kvals.retain(|kval| !kval.key.as_bytes().starts_with(b"dstore."));
+            }
+            contribution.ranks.retain(|(_, kvals)| !kvals.is_empty());
+        }
+        let again = contributions.iter().map(|contribution| contribution.encode_again(exchange));
+        again.collect::<Result<Vec<_>, _>>().map_or(data, |all| all.concat())
+    }
+
+    /// The operation that forms this group, if its members come one by one.
+    fn joined(&self, group: &CString) -> Option<usize> {
+        let number: usize = group.to_str().ok()?.strip_prefix("op")?.strip_suffix('.')?.parse().ok()?;
+        let form = match self.operations.get(number)?.kind {
+            Kind::Construct { form, .. } => form,
+            _ => return None,
+        };
+        matches!(form, BOOTSTRAP | ADDED).then_some(number)
+    }
+
+    /// Answers a group whose living members have all come.
+    fn conclude_join(&mut self, number: usize) {
+        let name = format!("construct op{number}.");
+        let members = &self.operations[number].members;
+        let awaited = members.iter().filter(|rank| !self.ranks[**rank].is_known_dead).count();
+        let Some(ids) = self.host.joins.get(&name).filter(|ids| ids.len() >= awaited) else { return };
+        let is_lost = self.operations[number].is_lost;
+        let (ids, is_whole) = (ids.clone(), awaited == members.len());
+        let procs: Vec<Proc> = members.iter().map(|rank| self.ranks[*rank].proc.clone()).collect();
+        self.host.joins.remove(&name);
+        self.host.contexts += 1;
+        let infos = vec![
+            Info::new(keys::GROUP_MEMBERSHIP, Value::procs(procs)),
+            Info::new(keys::GROUP_CONTEXT_ID, Value::Size(self.host.contexts)),
+        ];
+        if !is_whole {
+            self.host.aborted.push(number);
+        }
+        let status = if is_whole { Status::SUCCESS } else { Status::GROUP_CONSTRUCT_ABORT };
+        for (server, id) in ids {
+            self.answer_or_lose(server, id, UpcallResult::Infos(status, infos.clone()), is_lost);
+        }
     }
 
     /// Answers a collective that all servers with a living participant have entered.
@@ -236,7 +333,8 @@ impl World {
         let data: Vec<u8> = exchange.parts.values().flat_map(|part| part.data.iter().copied()).collect();
         self.host.contexts += 1;
         let context = Info::new(keys::GROUP_CONTEXT_ID, Value::Size(self.host.contexts));
-        let infos: Vec<Info> = exchange.has_context.then_some(context).into_iter().collect();
+        let sent = exchange.parts.values().flat_map(|part| part.sent.iter().cloned());
+        let infos: Vec<Info> = exchange.has_context.then_some(context).into_iter().chain(sent).collect();
         let answer = match exchange.kind {
             Collective::Fence => UpcallResult::Data(status, data.into()),
             Collective::Construct(_) | Collective::Destruct(_) => UpcallResult::Infos(status, infos),
@@ -253,11 +351,18 @@ impl World {
     pub(crate) fn host_learns(&mut self, rank: usize) {
         self.ranks[rank].is_known_dead = true;
         let (server, proc) = (self.ranks[rank].server, self.ranks[rank].proc.clone());
+        if self.ranks[rank].role != Role::Rank {
+            return;
+        }
         if !self.ranks[rank].has_connected || self.happens("deregisters", rank as u64, 0, 2) {
             self.servers[server].deregister_client(&proc);
             self.take_from(server);
         }
         (0..self.host.exchanges.len()).for_each(|at| self.conclude(at));
+        let joins: Vec<CString> = self.host.joins.keys().filter_map(|name| CString::new(&name[10..]).ok()).collect();
+        for number in joins.iter().filter_map(|group| self.joined(group)).collect::<Vec<_>>() {
+            self.conclude_join(number);
+        }
         if self.host.exchanges.len() > 64 {
             self.host.exchanges.retain(|exchange| !exchange.is_over);
         }
@@ -265,7 +370,7 @@ impl World {
 
     /// Whether jobs of two users have had a common operation.
     pub(crate) fn has_consented(&self, one: u32, other: u32) -> bool {
-        one == other || self.consents.contains(&(one.min(other), one.max(other)))
+        [one, other].contains(&SERVER_USER) || one == other || self.consents.contains(&(one.min(other), one.max(other)))
     }
 
     /// The answers that did not come in time come.

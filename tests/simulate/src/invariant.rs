@@ -25,6 +25,14 @@ pub enum Invariant {
     EventInRange,
     /// The host is told who asks, whatever the process claims.
     Signed,
+    /// A request is answered with what is true, or with the host's answer to it, and not to another one.
+    OwnAnswer,
+    /// Output reaches those who want it and may have it, once, in its order.
+    Output,
+    /// Who is nobody, or claims to be somebody else, is not let in.
+    Refused,
+    /// A value that was deleted is not found any more.
+    Deleted,
     /// Nothing is left when all have gone.
     NothingLeft,
 }

@@ -6,6 +6,10 @@
 //! ranks die. What must hold are the [`Invariant`]s. A script that fails is made short ([`run_seed`]), and the same seed and script
 //! fail again.
 //!
+//! Beside the ranks there are tools, each server's own process, and those who must be refused (`tools.rs`). What ranks do is in `actions.rs` and
+//! `calls.rs`, services of the host in `services.rs`, questions about what is known in `queries.rs`, output and input in `output.rs`, monitors in
+//! `monitors.rs`, and what hosts do by themselves in `hosts.rs`.
+//!
 //! The engines are those of `pmix-server`. The ranks are small clients over the requests and replies of `pmix-wire`: the client's
 //! own code is bound to its socket and its mapped segments.
 //!
@@ -15,12 +19,18 @@
 mod actions;
 mod calls;
 mod host;
+mod hosts;
 mod invariant;
+mod monitors;
+mod output;
+mod queries;
 mod random;
 mod rank;
 mod run;
 mod script;
+mod services;
 mod shrink;
+mod tools;
 mod world;
 
 pub use invariant::{Invariant, Violation};

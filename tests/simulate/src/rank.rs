@@ -15,8 +15,30 @@ pub enum Call {
     Commit { key: u8 },
     /// Enter an operation of several.
     Enter(usize),
-    /// Get a rank's value.
-    Get { owner: usize, key: u8, has_timeout: bool, at_least: u32 },
+    /// Get a rank's value; one that was deleted as this version must not be found.
+    Get { owner: usize, key: u8, has_timeout: bool, at_least: u32, deleted: u32 },
+    /// Get in another way: all values, job values, at once.
+    Read { kind: u8, owner: usize, at_least: u32 },
+    /// Delete a value.
+    Delete { key: u8 },
+    /// Ask the host for a service.
+    Serve { kind: u8, number: u32, is_lost: bool },
+    /// Ask what is known.
+    Query { kind: u8, about: usize, is_lost: bool },
+    /// Want the output of processes: the pull of this number.
+    Pull(usize),
+    /// Want it no more.
+    StopPull(usize),
+    /// Send input to a process.
+    Push { number: u32, target: usize },
+    /// Have something watched.
+    Watch { kind: u8 },
+    /// Have nothing watched any more.
+    Unwatch,
+    /// Deregister from an event.
+    Unregister { code: u8 },
+    /// Leave the group that an operation formed.
+    Leave(usize),
     /// Register for an event.
     Register { code: u8 },
     /// Report the event of this number.
@@ -27,14 +49,28 @@ pub enum Call {
     Lookup { key: u8, is_lost: bool },
     /// Start a job.
     Spawn { is_lost: bool },
-    /// The end.
-    Finalize,
+    /// The end, or the end of one cycle.
+    Finalize { returns: bool },
+}
+
+/// What a process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A rank of a job.
+    Rank,
+    /// A tool, with the number of its kind.
+    Tool(u8),
+    /// A server's own process.
+    Server,
 }
 
 impl Call {
     /// Whether the rank waits for the reply before its next call.
     pub fn blocks(&self) -> bool {
-        matches!(self, Call::Commit { .. } | Call::Enter(_) | Call::Spawn { .. } | Call::Finalize)
+        matches!(
+            self,
+            Call::Commit { .. } | Call::Delete { .. } | Call::Enter(_) | Call::Spawn { .. } | Call::Finalize { .. }
+        )
     }
 }
 
@@ -42,6 +78,10 @@ impl Call {
 pub struct Rank {
     /// Its name.
     pub proc: Proc,
+    /// What it is.
+    pub role: Role,
+    /// How often it has finalized and come back: each time with a new connection.
+    pub cycle: u64,
     /// The number of its job.
     pub job: usize,
     /// Its server.
@@ -78,10 +118,22 @@ pub struct Rank {
     pub known: HashMap<(usize, u8), u32>,
     /// Events that it is registered for; whether that is answered.
     pub registered: BTreeMap<u8, bool>,
+    /// Events that it was ever registered for.
+    pub ever: HashSet<u8>,
     /// Events that it got.
     pub got: HashSet<usize>,
     /// The values that it has been told to publish.
     pub published: u32,
+    /// Keys that it has deleted and not put again; whether that is answered.
+    pub deleted: BTreeMap<u8, bool>,
+    /// Its connection is over the Unix socket, by our own library.
+    pub is_ours: bool,
+    /// It sends what nobody can read.
+    pub is_garbling: bool,
+    /// It has finalized, and will come back.
+    pub returns: bool,
+    /// It watches something that goes on for ever.
+    pub watches: bool,
 }
 
 impl Rank {
@@ -89,6 +141,8 @@ impl Rank {
     pub fn new(proc: Proc, job: usize, server: usize, user: u32) -> Rank {
         Rank {
             proc,
+            role: Role::Rank,
+            cycle: 0,
             job,
             server,
             user,
@@ -107,13 +161,35 @@ impl Rank {
             put: BTreeMap::from([(5, 1)]),
             known: HashMap::new(),
             registered: BTreeMap::new(),
+            ever: HashSet::new(),
             got: HashSet::new(),
             published: 0,
+            deleted: BTreeMap::new(),
+            is_ours: false,
+            is_garbling: false,
+            returns: false,
+            watches: false,
         }
+    }
+
+    /// A tool that is to come, by its kind.
+    pub fn tool(proc: Proc, job: usize, server: usize, user: u32, kind: u8) -> Rank {
+        let role = Role::Tool(kind);
+        Rank { role, program: VecDeque::new(), put: BTreeMap::new(), ..Rank::new(proc, job, server, user) }
+    }
+
+    /// A server's own process, which is there from the start.
+    pub fn of_server(proc: Proc, job: usize, server: usize, user: u32) -> Rank {
+        let rank =
+            Rank { role: Role::Server, is_admitted: true, has_connected: true, ..Rank::new(proc, job, server, user) };
+        Rank { program: VecDeque::new(), put: BTreeMap::new(), ..rank }
     }
 
     /// The version of its library: ours, and two released ones.
     fn release(&self) -> (Module, &'static str) {
+        if self.role == Role::Server {
+            return (Module::V41, pmix_server::simulate::RELEASE);
+        }
         match self.proc.rank.0 % 3 {
             1 => (Module::V41, "4.2.2"),
             2 => (Module::V61, "6.1.0"),
@@ -140,7 +216,10 @@ impl Rank {
 
     /// How it packs.
     pub fn dialect(&self) -> Dialect {
-        self.hello().dialect(self.version())
+        match self.role {
+            Role::Server => Dialect::plain(Module::V41),
+            _ => self.hello().dialect(self.version()),
+        }
     }
 
     /// Its release.
@@ -148,6 +227,28 @@ impl Rank {
         Version::parse(self.release().1).unwrap_or(Version::OURS)
     }
 }
+
+/// Keys from here on are deleted, too.
+pub const FLEETING: u8 = 6;
+
+/// The forms of groups: plain; with what members send each other; with an event for the end of a member; going on without members that end;
+/// of one server's processes; of leaders that know only their number; of one who adds the others.
+pub const GROUP_FORMS: u8 = 7;
+pub const SENDING: u8 = 1;
+pub const TELLING: u8 = 2;
+pub const FAULT_TOLERANT: u8 = 3;
+pub const LOCAL_ONLY: u8 = 4;
+pub const BOOTSTRAP: u8 = 5;
+pub const ADDED: u8 = 6;
+
+/// The forms of connects: plain; with an event for each who comes; with one that asks for the others; without those who have ended; without
+/// an event for who ends; an exchange alone.
+pub const CONNECT_FORMS: u8 = 6;
+pub const NOTICE: u8 = 1;
+pub const REQUEST: u8 = 2;
+pub const OPTIONAL: u8 = 3;
+pub const EARLY: u8 = 4;
+pub const EXCHANGE: u8 = 5;
 
 /// The scopes of the keys, as codes on the wire: local, remote, global.
 pub fn scope_of(key: u8) -> u8 {
@@ -182,6 +283,8 @@ pub struct Operation {
     pub members: Vec<usize>,
     /// It names a whole job.
     pub is_of_job: bool,
+    /// It names the ranks of its node by what they are.
+    pub is_of_node: bool,
     /// The host does not answer in time.
     pub is_lost: bool,
     /// The operation that must have succeeded before.
@@ -190,6 +293,8 @@ pub struct Operation {
     pub results: BTreeMap<usize, Status>,
     /// The groups that members were told of.
     pub groups: Vec<(Vec<Proc>, Option<u64>)>,
+    /// Something else is to be done with its group.
+    pub is_dissolved: bool,
     /// What each member had committed when it entered.
     pub committed: HashMap<usize, BTreeMap<u8, u32>>,
 }
@@ -199,12 +304,12 @@ pub struct Operation {
 pub enum Kind {
     /// A fence; whether it collects.
     Fence { collects: bool },
-    /// A group is formed.
-    Construct { has_context: bool },
+    /// A group is formed, in one of several forms.
+    Construct { has_context: bool, form: u8 },
     /// It is dissolved.
     Destruct,
-    /// A connect.
-    Connect,
-    /// A disconnect.
-    Disconnect,
+    /// A connect, in one of several forms.
+    Connect { form: u8 },
+    /// Its disconnect.
+    Disconnect { form: u8 },
 }

@@ -3,13 +3,13 @@
 use pmix_server::simulate::Kept;
 
 use crate::invariant::{Invariant, Violation};
-use crate::rank::Call;
+use crate::rank::{Call, Role};
 use crate::script::{self, Action};
 use crate::shrink::shrink;
 use crate::world::{SERVERS, What, World};
 
 /// The actions of a run of a seed.
-pub const ACTIONS: usize = 120;
+pub const ACTIONS: usize = 240;
 
 /// Runs a script with the delays of a seed. Returns the number of steps.
 ///
@@ -25,11 +25,14 @@ pub fn run(seed: u64, script: &[Action]) -> Result<u64, Violation> {
         };
         world.at(time, What::Act(*action));
     }
+    world.at(time + 20_000, What::EndMonitors);
+    world.at(time + 40_000, What::EndMonitors);
     world.run();
     world.answer_late();
     world.run();
     world.check_quiet();
     world.check_events();
+    world.check_output();
     world.end_all();
     world.violation.map_or(Ok(world.steps), Err)
 }
@@ -67,7 +70,17 @@ impl World {
         match call {
             Call::Enter(number) => {
                 let operation = &self.operations[*number];
-                format!("{:?} {number} of {:?}, done: {:?}", operation.kind, operation.members, operation.results)
+                let state = |rank: &usize| {
+                    let one = &self.ranks[*rank];
+                    let comes = one.program.iter().any(|call| *call == Call::Enter(*number));
+                    let is_in = one.calls.values().any(|call| *call == Call::Enter(*number));
+                    (*rank, one.server, one.lives, one.is_known_dead, one.cycle, comes, is_in)
+                };
+                let states: Vec<_> = operation.members.iter().map(state).collect();
+                format!(
+                    "{:?} {number}, done: {:?}; rank, server, lives, is known to be dead, cycle, comes, is in: {states:?}",
+                    operation.kind, operation.results
+                )
             }
             other => format!("{other:?}"),
         }
@@ -76,14 +89,20 @@ impl World {
     /// All ranks finalize, all jobs end; nothing is left.
     fn end_all(&mut self) {
         for rank in 0..self.ranks.len() {
-            if self.ranks[rank].lives {
-                self.ranks[rank].program.push_back(Call::Finalize);
+            if self.ranks[rank].lives && self.ranks[rank].role != Role::Server {
+                self.ranks[rank].program.push_back(Call::Finalize { returns: false });
                 self.go_on(rank);
             }
         }
         self.run();
+        // Some servers end before their jobs do.
+        let is_abrupt = self.happens("abrupt", 0, 0, 4);
         for server in 0..SERVERS {
             for job in 0..self.jobs.len() {
+                // A tool's ends with it.
+                if is_abrupt || matches!(self.ranks[self.jobs[job].ranks[0]].role, Role::Tool(_)) {
+                    continue;
+                }
                 let nspace = self.jobs[job].nspace.clone();
                 self.servers[server].deregister_nspace(&nspace);
                 self.take_from(server);
@@ -93,12 +112,29 @@ impl World {
         self.answer_late();
         self.run();
         for server in 0..SERVERS {
+            if is_abrupt {
+                self.servers[server].shut_down();
+                (0..3).for_each(|_| self.publish_all(server));
+            }
             let (kept, is_publishing) = (self.servers[server].kept(), self.servers[server].is_publishing());
             if kept != Kept::default() || is_publishing {
                 let what = format!("server {server} keeps {kept:?}, publishes: {is_publishing}");
                 self.violated(Invariant::NothingLeft, what);
             }
             self.servers[server].shut_down();
+            if !self.servers[server].end() {
+                let what = format!("server {server} has not done its last task");
+                self.violated(Invariant::NothingLeft, what);
+            }
         }
+    }
+
+    /// The publisher of a server does what there is to do.
+    fn publish_all(&mut self, server: usize) {
+        let numbers: Vec<u64> = (1..=64).filter(|number| self.servers[server].begin_publication(*number)).collect();
+        for number in numbers {
+            self.servers[server].end_publication(number, false);
+        }
+        let _ = self.servers[server].take_events();
     }
 }

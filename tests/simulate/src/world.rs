@@ -1,28 +1,35 @@
 //! The world: servers, hosts, ranks, and what is under way between them, in virtual time.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::{Duration, Instant};
 
 use pmix_dstore::model::{Info, Nspace, Proc, Rank as Number, Status, Value, keys};
 use pmix_server::UpcallResult;
-use pmix_server::simulate::{Event, Simulation};
+use pmix_server::simulate::{Event, OWN, Simulation};
 
 use crate::host::{Host, Served};
 use crate::invariant::{Invariant, Violation};
+use crate::output::{Piece, Pull};
 use crate::random::drawn;
-use crate::rank::{Operation, Rank};
+use crate::rank::{Call, Operation, Rank, Role};
 use crate::script::Action;
+use crate::services;
+use crate::tools::INTRUDERS;
 
 /// The servers, each on a node of its own.
 pub const SERVERS: usize = 3;
+/// The one that writes what is logged.
+pub const GATEWAY: usize = 0;
 /// The user of the servers.
-const SERVER_USER: u32 = 500;
+pub const SERVER_USER: u32 = 500;
 /// The users of the two jobs that there are from the start.
 const USERS: [u32; 2] = [1000, 2000];
 /// How many processes each of them has.
 const SIZES: [u32; 2] = [6, 3];
 /// Rank 0 has this connection.
 const FIRST_CONNECTION: u64 = 100;
+/// A rank that comes back has another one, so many later.
+const RANKS_MAX: usize = 10_000;
 
 /// Something that will happen.
 pub enum What {
@@ -35,7 +42,7 @@ pub enum What {
     /// The end of a rank's connection arrives.
     Ended(usize),
     /// A server's message arrives at a rank.
-    Down { rank: usize, tag: u32, bytes: Vec<u8> },
+    Down { rank: usize, tag: u32, bytes: Vec<u8>, cycle: u64 },
     /// The answer to its handshake.
     Admitted { rank: usize, status: Status },
     /// A host's answer arrives.
@@ -52,6 +59,20 @@ pub enum What {
     Modex { server: usize, proc: Proc, for_whom: (usize, u64) },
     /// An event arrives from another server.
     Event { server: usize, code: Status, source: Proc, range: u8, infos: Vec<Info> },
+    /// A host has a piece of output.
+    Output { server: usize, piece: usize },
+    /// A host pauses or resumes input.
+    Flow { server: usize, is_off: bool },
+    /// A file was looked at.
+    Looked { server: usize, monitor: u64 },
+    /// Usage was read.
+    Measured { server: usize, monitor: u64 },
+    /// Memory was read.
+    MemoryRead { server: usize, number: u64 },
+    /// A process gives a sign of life.
+    Beat(usize),
+    /// Monitors that go on for ever end.
+    EndMonitors,
 }
 
 /// A job.
@@ -62,6 +83,10 @@ pub struct Job {
     pub user: u32,
     /// The numbers of its ranks.
     pub ranks: Vec<usize>,
+    /// The servers at which it is registered.
+    pub servers: Vec<usize>,
+    /// It is a tool's own name, or a server's.
+    pub is_of_tool: bool,
 }
 
 /// An event that a rank has reported.
@@ -99,6 +124,20 @@ pub struct World {
     pub(crate) spent: HashSet<Vec<usize>>,
     /// Members that have had a fence.
     pub(crate) fenced: HashSet<Vec<usize>>,
+    /// What processes have written, and who wants it.
+    pub(crate) pieces: Vec<Piece>,
+    pub(crate) pulls: Vec<Pull>,
+    /// When the last piece arrives at the host of each server.
+    pub(crate) written: [u64; SERVERS],
+    /// Requests that have a number.
+    pub(crate) numbers: u32,
+    /// Connections of intruders, and those that were refused.
+    pub(crate) intruders: u64,
+    pub(crate) refused: BTreeSet<u64>,
+    /// A host registers a job at this server at the moment.
+    pub(crate) evicts: Option<usize>,
+    /// The server's own processes.
+    pub(crate) own: Vec<usize>,
     pub(crate) steps: u64,
     pub(crate) violation: Option<Violation>,
 }
@@ -108,7 +147,8 @@ impl World {
     pub fn new(seed: u64) -> World {
         let server = |number: usize| {
             let nspace = nspace(&format!("server{number}"));
-            Simulation::new(Proc::new(nspace, Number(0)), &node(number), (SERVER_USER, SERVER_USER))
+            let is_gateway = number == GATEWAY;
+            Simulation::of_gateway(Proc::new(nspace, Number(0)), &node(number), (SERVER_USER, SERVER_USER), is_gateway)
         };
         let mut world = World {
             seed,
@@ -125,6 +165,14 @@ impl World {
             consents: HashSet::new(),
             spent: HashSet::new(),
             fenced: HashSet::new(),
+            pieces: Vec::new(),
+            pulls: Vec::new(),
+            written: [0; SERVERS],
+            numbers: 0,
+            intruders: 0,
+            refused: BTreeSet::new(),
+            evicts: None,
+            own: Vec::new(),
             steps: 0,
             violation: None,
         };
@@ -132,16 +180,40 @@ impl World {
             world.tell_time(server);
         }
         for (number, (user, size)) in USERS.into_iter().zip(SIZES).enumerate() {
-            world.start_job(&format!("job{number}"), user, size);
+            // The fences of a Slurm step have rules of their own.
+            let is_of_slurm = number == 0 && world.happens("slurm", 0, 0, 2);
+            let name = if is_of_slurm { "slurm.pmix.7.0".to_owned() } else { format!("job{number}") };
+            world.start_job(&name, user, size, None, None);
+        }
+        for server in 0..SERVERS {
+            let (number, rank) = (world.jobs.len(), world.ranks.len());
+            let name = nspace(&format!("server{server}"));
+            world.own.push(rank);
+            world.ranks.push(Rank::of_server(Proc::new(name.clone(), Number(0)), number, server, SERVER_USER));
+            world.jobs.push(Job {
+                nspace: name,
+                user: SERVER_USER,
+                ranks: vec![rank],
+                servers: Vec::new(),
+                is_of_tool: true,
+            });
         }
         world
     }
 
-    /// Registers a job at all servers, and starts its ranks.
-    pub fn start_job(&mut self, name: &str, user: u32, size: u32) -> Nspace {
+    /// Registers a job at all servers, or at one alone, and starts its ranks.
+    pub fn start_job(
+        &mut self,
+        name: &str,
+        user: u32,
+        size: u32,
+        only: Option<usize>,
+        parent: Option<&Proc>,
+    ) -> Nspace {
         let nspace = nspace(name);
         let number = self.jobs.len();
-        let place = |rank: u32| (rank as usize + number) % SERVERS;
+        let place = |rank: u32| only.unwrap_or((rank as usize + number) % SERVERS);
+        let servers: Vec<usize> = (0..SERVERS).filter(|server| only.is_none_or(|only| only == *server)).collect();
         let on = |server: usize| (0..size).filter(move |rank| place(*rank) == server);
         let names: Vec<String> = (0..SERVERS).map(node).collect();
         let ranks: Vec<String> =
@@ -150,10 +222,16 @@ impl World {
             Info::new(keys::NODE_MAP, Value::string(names.join(","))),
             Info::new(keys::PROC_MAP, Value::string(ranks.join(";"))),
         ];
-        for server in 0..SERVERS {
+        let parent = parent.map(|parent| Info::new(keys::PARENT_ID, Value::Proc(parent.clone())));
+        let infos: Vec<Info> = infos.into_iter().chain(parent).collect();
+        for server in servers.clone() {
             let local: Vec<u32> = on(server).collect();
             self.servers[server].register_nspace(&nspace, local.len() as i32, &infos);
             for rank in local {
+                // Some hosts ask for the environment before they register the process.
+                if rank % 4 == 2 {
+                    self.servers[server].prepare_client(&Proc::new(nspace.clone(), Number(rank)));
+                }
                 self.servers[server].register_client(&Proc::new(nspace.clone(), Number(rank)), (user, user));
             }
         }
@@ -165,7 +243,8 @@ impl World {
             let late = self.delay("start", self.ranks.len() as u64, 0);
             self.after(late, What::Hello(self.ranks.len() - 1));
         }
-        self.jobs.push(Job { nspace: nspace.clone(), user, ranks: (first..self.ranks.len()).collect() });
+        let ranks = (first..self.ranks.len()).collect();
+        self.jobs.push(Job { nspace: nspace.clone(), user, ranks, servers, is_of_tool: false });
         (0..SERVERS).for_each(|server| self.drain(server));
         nspace
     }
@@ -211,12 +290,16 @@ impl World {
 
     /// The rank of a connection.
     pub fn rank_of(connection: u64) -> usize {
-        (connection - FIRST_CONNECTION) as usize
+        (connection - FIRST_CONNECTION) as usize % RANKS_MAX
     }
 
     /// The connection of a rank.
-    pub fn connection(rank: usize) -> u64 {
-        rank as u64 + FIRST_CONNECTION
+    pub fn connection(&self, rank: usize) -> u64 {
+        let one = &self.ranks[rank];
+        match one.role {
+            Role::Server => OWN,
+            _ => rank as u64 + FIRST_CONNECTION + one.cycle * RANKS_MAX as u64,
+        }
     }
 
     /// The rank of this name.
@@ -229,7 +312,7 @@ impl World {
         let mut idle_ticks = 0;
         while self.violation.is_none() {
             let next = self.queue.first_key_value().map(|((time, _), _)| *time);
-            let due = (0..SERVERS).filter_map(|server| Some((self.deadline(server)?, server))).min();
+            let due = (0..SERVERS).filter_map(|server| self.deadline(server).map(|due| (due, server))).min();
             match (next, due) {
                 (None, None) => return,
                 (next, Some((due, server))) if next.is_none_or(|next| due <= next) => {
@@ -259,8 +342,12 @@ impl World {
     }
 
     /// When a server wants to be called, in milliseconds, rounded up.
-    fn deadline(&self, server: usize) -> Option<u64> {
-        let deadline = self.servers[server].deadline()?;
+    fn deadline(&mut self, server: usize) -> Option<u64> {
+        let (deadline, is_busy) = self.servers[server].plan_wake_up();
+        if is_busy {
+            self.violated(Invariant::NobodyWaits, format!("server {server} sleeps over what it has to do"));
+        }
+        let deadline = deadline?;
         Some(deadline.saturating_duration_since(self.base).as_micros().div_ceil(1000) as u64)
     }
 
@@ -270,28 +357,52 @@ impl World {
             What::Act(action) => self.act(action),
             What::Hello(rank) if !self.ranks[rank].lives => {}
             What::Hello(rank) => {
-                let (server, hello) = (self.ranks[rank].server, self.ranks[rank].hello());
+                let server = self.ranks[rank].server;
+                let (word, hello) = match self.ranks[rank].role {
+                    Role::Tool(form) => self.tool_hello(rank, form),
+                    _ => self.rank_hello(rank),
+                };
                 self.ranks[rank].has_connected = true;
-                self.servers[server].hello(World::connection(rank), hello);
+                let connection = self.connection(rank);
+                self.servers[server].hello_by(connection, word, hello);
                 self.take_from(server);
             }
             What::Up { rank, .. } if self.ranks[rank].is_cut => {}
+            // There is no memory for a message. Only what asks the host, which is not sent again.
+            What::Up { rank, tag, bytes }
+                if matches!(self.ranks[rank].calls.get(&tag), Some(Call::Serve { kind: services::REFUSED, .. })) =>
+            {
+                let (server, connection) = (self.ranks[rank].server, self.connection(rank));
+                self.servers[server].refuse(connection, tag, bytes.len(), false);
+                self.take_from(server);
+            }
             What::Up { rank, tag, bytes } => {
                 let server = self.ranks[rank].server;
-                self.servers[server].message(World::connection(rank), tag, bytes, now);
+                let connection = self.connection(rank);
+                self.servers[server].message(connection, tag, bytes, now);
+                if connection == OWN {
+                    self.sent_by_own(rank, tag);
+                }
                 self.take_from(server);
             }
             What::Ended(rank) => {
                 let server = self.ranks[rank].server;
                 self.ranks[rank].is_cut = true;
                 if self.ranks[rank].has_connected {
-                    self.servers[server].disconnected(World::connection(rank), now);
+                    let connection = self.connection(rank);
+                    self.servers[server].disconnected(connection, now);
+                }
+                if self.ranks[rank].returns {
+                    self.take_from(server);
+                    return self.come_back(rank);
                 }
                 let late = 5 + self.delay("learns", rank as u64, 0);
                 self.after(late, What::Learns(rank));
                 self.take_from(server);
             }
-            What::Down { rank, tag, bytes } => self.received(rank, tag, &bytes),
+            // What comes for a connection that is over is not read.
+            What::Down { rank, cycle, .. } if self.ranks[rank].cycle != cycle => {}
+            What::Down { rank, tag, bytes, .. } => self.received(rank, tag, &bytes),
             What::Admitted { rank, status } => {
                 if !status.is_success() {
                     return self.violated(Invariant::NamedCause, format!("{} was refused", self.ranks[rank].proc));
@@ -316,6 +427,22 @@ impl World {
                 self.take_from(server);
             }
             What::Learns(rank) => self.host_learns(rank),
+            What::Output { server, piece } => self.deliver(server, piece),
+            What::Flow { server, is_off } => self.flow(server, is_off),
+            What::Looked { server, monitor } => self.looked(server, monitor),
+            What::Measured { server, monitor } => {
+                self.measure(server, monitor);
+                self.take_from(server);
+            }
+            What::MemoryRead { server, number } => {
+                self.servers[server].memory_read(number, Value::infos([]));
+                self.take_from(server);
+            }
+            What::Beat(rank) => {
+                self.beat(rank);
+                self.take_from(self.ranks[rank].server);
+            }
+            What::EndMonitors => self.end_monitors(),
             What::GoOn(rank) => self.go_on(rank),
             What::Modex { server, proc, for_whom } => {
                 let served = self.host.served.clone();
@@ -334,6 +461,49 @@ impl World {
                 self.take_from(server);
             }
         }
+    }
+
+    /// A server's own process has asked something, on the thread that would have to wait for the answer: it takes some of that back.
+    fn sent_by_own(&mut self, rank: usize, tag: u32) {
+        let server = self.ranks[rank].server;
+        // Output that waited comes before the answer to who wants it no more.
+        let is_of_output = matches!(self.ranks[rank].calls.get(&tag), Some(Call::Pull(_) | Call::StopPull(_)));
+        if is_of_output {
+            return;
+        }
+        if let Some(bytes) = self.servers[server].take_own_reply(tag) {
+            return self.received(rank, tag, &bytes);
+        }
+        let can_be_taken_back = matches!(
+            self.ranks[rank].calls.get(&tag),
+            Some(
+                Call::Serve { .. } | Call::Query { .. } | Call::Spawn { .. } | Call::Lookup { .. } | Call::Watch { .. }
+            )
+        );
+        if can_be_taken_back && self.happens("back", rank as u64, tag.into(), 4) {
+            self.servers[server].take_back(tag);
+            // What the answer would have been is nobody's.
+            let _ = self.servers[server].take_own_reply(tag);
+            self.ranks[rank].calls.remove(&tag);
+            if self.ranks[rank].blocked == Some(tag) {
+                self.ranks[rank].blocked = None;
+                self.after(1, What::GoOn(rank));
+            }
+        }
+    }
+
+    /// A rank that has finalized comes back, before its server gives it up.
+    fn come_back(&mut self, rank: usize) {
+        let one = &mut self.ranks[rank];
+        one.cycle += 1;
+        (one.returns, one.is_cut, one.lives, one.is_admitted) = (false, false, true, false);
+        one.registered.clear();
+        one.got.clear();
+        // What was asked and not answered is over for the program.
+        one.calls.clear();
+        self.reports.iter_mut().for_each(|report| report.registered.retain(|other| *other != rank));
+        let late = 1 + self.delay("returns", rank as u64, 0) % 1000;
+        self.after(late, What::Hello(rank));
     }
 
     /// Takes what a server wants done, and what it has given to others.
@@ -358,27 +528,35 @@ impl World {
     fn output(&mut self, server: usize, event: Event) {
         match event {
             Event::Admitted { peer, status } => {
+                if peer >= INTRUDERS {
+                    return self.violated(Invariant::Refused, format!("server {server} lets an intruder in"));
+                }
                 let rank = World::rank_of(peer);
                 let time = self.arrival(rank, 1);
                 self.at(time, What::Admitted { rank, status });
             }
-            Event::Sent { peer, .. } if peer < FIRST_CONNECTION => {}
             Event::Sent { peer, tag, payload } => {
-                let rank = World::rank_of(peer);
+                let rank = if peer == OWN { self.own[server] } else { World::rank_of(peer) };
                 let time = self.arrival(rank, 1);
-                self.at(time, What::Down { rank, tag, bytes: payload });
+                let cycle = self.ranks[rank].cycle;
+                self.at(time, What::Down { rank, tag, bytes: payload, cycle });
             }
-            Event::Closed(peer) => {
-                let proc = &self.ranks[World::rank_of(peer)].proc;
-                let what = format!("server {server} dropped {proc}, which said nothing wrong");
-                self.violated(Invariant::AnsweredOnce, what);
-            }
+            Event::Closed(peer) => self.closed(server, peer),
             Event::Asked { id, answered_at_once, question } => self.asked(server, id, answered_at_once, question),
             Event::Publish(directory) => {
                 let late = self.delay("publisher", directory, self.steps);
                 self.after(late, What::Begin { server, directory });
             }
-            Event::Logged(_) => {}
+            Event::Look(monitor) => self.look(server, monitor),
+            Event::Measure(monitor) => {
+                let late = self.delay("usage", server as u64, self.steps);
+                self.after(late, What::Measured { server, monitor });
+            }
+            Event::ReadMemory(number) => {
+                let late = self.delay("memory", server as u64, number);
+                self.after(late, What::MemoryRead { server, number });
+            }
+            Event::Logged(_) | Event::Shown(_) | Event::CleanedUp(_) => {}
         }
     }
 
@@ -394,7 +572,7 @@ impl World {
 }
 
 /// The name of a node.
-fn node(server: usize) -> String {
+pub(crate) fn node(server: usize) -> String {
     format!("node{server}")
 }
 

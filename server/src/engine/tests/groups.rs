@@ -230,3 +230,16 @@ fn an_invitation_that_is_complete_is_a_group() {
     bench.request(2, 10, told("one more"));
     assert_eq!(bench.engine.groups.len(), GROUPS_MAX);
 }
+
+#[test]
+fn a_group_with_processes_of_jobs_elsewhere_ends_with_the_last_job_that_is_known_here() {
+    let mut bench = Bench::new(0, 1, 1);
+    let elsewhere = Proc::new(Nspace::new("elsewhere").unwrap(), Rank(0));
+    bench.construct(0, 10, vec![proc(0), elsewhere], Vec::new());
+    bench.answer_last(UpcallResult::Infos(Status::SUCCESS, Vec::new()));
+    assert_eq!(bench.constructed(0, 10), Some((Status::SUCCESS, None)));
+    assert_eq!(bench.engine.groups.len(), 1);
+    // Nobody tells this server of the end of the other job.
+    bench.deregister_nspace(&nspace());
+    assert!(bench.engine.groups.is_empty());
+}

@@ -382,3 +382,30 @@ fn usage_is_of_this_node() {
     let (answered, told) = bench.used(0, info(processes, Value::Uint32(1)), Vec::new());
     assert_eq!((answered, told), (Status::ERR_BAD_PARAM, Vec::new()));
 }
+
+#[test]
+fn who_ends_all_monitors_still_gets_the_sample_that_is_being_read() {
+    let mut bench = Bench::measurable(1);
+    for every in [None, Some(1)] {
+        let rate = every.map(|every| info(keys::MONITOR_RESOURCE_RATE, Value::Uint32(every)));
+        let usage = (all_of(keys::MONITOR_PROC_RESOURCE_USAGE), rate.into_iter().collect());
+        let cancel = (info(keys::MONITOR_CANCEL, Value::Undef), Vec::new());
+        // Nothing is read in between.
+        for (tag, (monitor, directives)) in [(70, usage), (71, cancel)] {
+            let request = Request::Monitor { monitor, status: Status::SUCCESS, directives };
+            let payload = request.encode(PLAIN, Version::OURS).unwrap();
+            bench.engine.message(peer(0), tag, payload, bench.now);
+            let asked = bench.engine.outputs.iter().find_map(|output| match output {
+                Output::Upcall { id, .. } => Some(*id),
+                _ => None,
+            });
+            if let Some(id) = asked {
+                bench.engine.outputs.retain(|output| !matches!(output, Output::Upcall { .. }));
+                bench.engine.answer(id, UpcallResult::Op(Status::ERR_NOT_SUPPORTED));
+            }
+        }
+        bench.drain();
+        assert_eq!((bench.status(0, 71), bench.status(0, 70)), (Some(Status::SUCCESS), Some(Status::SUCCESS)));
+        assert!(bench.engine.monitors.is_empty(), "{every:?}");
+    }
+}

@@ -352,3 +352,24 @@ fn a_host_that_wants_no_tools_is_not_asked() {
     let is_asked = |output: &Output| matches!(output, Output::Upcall { upcall: Upcall::ToolConnected { .. }, .. });
     assert!(bench.engine.take_outputs().iter().any(is_asked));
 }
+
+#[test]
+fn a_tool_that_takes_the_name_of_an_unknown_job_ends_nothing_of_others_when_it_goes() {
+    let mut bench = Bench::new(0, 1, 1);
+    let elsewhere = |rank| Proc::new(Nspace::new("elsewhere").unwrap(), Rank(rank));
+    // A rank here and one of a job that only other servers know form a group, and connect.
+    let members = vec![proc(0), elsewhere(0)];
+    bench.request(0, 10, Request::GroupConstruct { group: group(), procs: members.clone(), infos: Vec::new() });
+    bench.answer_last(UpcallResult::Infos(Status::SUCCESS, Vec::new()));
+    bench.request(0, 11, Request::Connect { procs: members, infos: Vec::new(), extra: Vec::new() });
+    let (id, _) = bench.upcalls.pop().expect("the host is asked");
+    let tool = named_tool(1000, PeerKind::ToolWithId, elsewhere(500));
+    assert!(bench.knock(PeerId(900), tool, UpcallResult::Name(Status::SUCCESS, None)).is_some());
+    bench.engine.disconnected(PeerId(900), bench.now);
+    bench.drain();
+    assert_eq!(bench.status(0, 11), None);
+    bench.engine.answer(id, UpcallResult::Op(Status::SUCCESS));
+    bench.drain();
+    assert_eq!(bench.status(0, 11), Some(Status::SUCCESS));
+    assert_eq!((bench.engine.groups.len(), bench.engine.connected.len()), (1, 1));
+}
