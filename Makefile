@@ -6,6 +6,8 @@
 #   make test-mpirun          of these the ones under Open MPI's mpirun; PMIX_TEST_LARGE=1 makes them larger
 #   make test-slurm           of these the ones under Slurm, likewise
 #   make test-slurm-fence     hundreds of MPI jobs on four nodes with Slurm's default fences; PMIX_TEST_JOBS=100 of each pair of libraries
+#   make test-former FORMER=COMMIT   builds the library of another commit of this repository and runs ranks of each under a server of the other,
+#                             servers of both in one job, and the replacement of one by the other under a running job
 #   make test-apps            LAMMPS, HPCC and other programs of Debian's under mpirun, for which it installs 85 MB of packages; with ROOT=DIR
 #                             inside the root of Debian 13, with Open MPI 5
 #   make test-openmpi5 ROOT=DIR   ranks and daemons of Open MPI 5 in another Debian release, whose root DIR is or becomes; RELEASE=sid has 6
@@ -137,6 +139,14 @@ test-mpirun test-slurm: deps-test build
 .PHONY: test-slurm-fence
 test-slurm-fence: deps-test build
 	$(call tested,$(CARGO) test -p pmix-tests --test slurm_fence -- --ignored --nocapture)
+
+# The library of the commit is built once in target/former, in the development profile; today's, too. 5 minutes, later one.
+.PHONY: test-former
+test-former: deps-test
+	$(if $(FORMER),,$(error FORMER names the commit))
+	$(CARGO) build -p pmix-ffi -p pmix-tools -p pmix-pmi
+	former=$$(.ci/former $(FORMER)) && \
+	    .ci/tested $(abspath $(target))/left-out env PMIX_TEST_FORMER="$$former" $(CARGO) test -p pmix-tests --test former -- --ignored
 
 # One job at a time, which tells how it went.
 .PHONY: test-apps

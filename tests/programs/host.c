@@ -4,6 +4,7 @@
  *
  *   --map block|cyclic     distribution of the ranks over the servers (default block)
  *   --rank-lib DIR[,DIR]   LD_LIBRARY_PATH of the ranks, taking turns by rank (default: as it is)
+ *   --second-lib DIR       LD_LIBRARY_PATH of the second server (default: as it is)
  *   --env NAME=VALUE       sets a variable for the ranks (repeatable)
  *   --answer MODE          how upcalls are answered: later (from the main thread), inline (the callback is called
  *                          inside the upcall) or mixed, which takes turns
@@ -51,6 +52,7 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <malloc.h>
 #include <poll.h>
@@ -93,7 +95,7 @@ static struct {
     bool child_environment, ignores_deaths;
     uid_t owner, let;
     const char *stop;
-    const char *nspace, *server;
+    const char *nspace, *server, *second_lib;
     int timeout, restart, lives, down;
     char **command;
 } options = { .ranks_per_server = 2, .servers = 1, .nspace = "test-job", .server = "test-host", .timeout = 60, .lives = 100 };
@@ -2314,9 +2316,12 @@ static void read_options(int argc, char **argv)
         } else if (strcmp(name, "--map") == 0) {
             options.cyclic = strcmp(value, "cyclic") == 0;
         } else if (strcmp(name, "--rank-lib") == 0) {
-            for (char *lib = strtok(value, ","); lib != NULL && options.rank_lib_count < 8; lib = strtok(NULL, ",")) {
+            /* The words stay as they are: the second server may get them, too. */
+            for (char *lib = strtok(copy_text(value), ","); lib != NULL && options.rank_lib_count < 8; lib = strtok(NULL, ",")) {
                 options.rank_libs[options.rank_lib_count++] = lib;
             }
+        } else if (strcmp(name, "--second-lib") == 0) {
+            options.second_lib = value;
         } else if (strcmp(name, "--env") == 0 && options.env_count < 32) {
             options.env[options.env_count++] = value;
         } else if (strcmp(name, "--answer") == 0) {
@@ -2380,6 +2385,28 @@ static void read_options(int argc, char **argv)
     }
 }
 
+/* The variable by which the second server knows its socket and the directory, after it was started anew with another library. */
+#define SECOND "HOST_SECOND"
+
+/* Becomes the second server, with its library. */
+static int serve_second(char **argv)
+{
+    me = 1;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    alarm(options.timeout);
+    if (options.second_lib == NULL) {
+        return serve();
+    }
+    char text[sizeof(tmpdir) + 16];
+    snprintf(text, sizeof(text), "%d %s", peer_fd, tmpdir);
+    setenv(SECOND, text, 1);
+    setenv("LD_LIBRARY_PATH", options.second_lib, 1);
+    fcntl(peer_fd, F_SETFD, 0);
+    execv("/proc/self/exe", argv);
+    note("exec: %s", strerror(errno));
+    return 71;
+}
+
 int main(int argc, char **argv)
 {
     read_options(argc, argv);
@@ -2390,6 +2417,16 @@ int main(int argc, char **argv)
     signal(SIGALRM, timed_out);
     signal(SIGPIPE, SIG_IGN);
     alarm(options.timeout);
+    const char *second = getenv(SECOND);
+    if (second != NULL) {
+        char *end;
+        me = 1;
+        peer_fd = strtol(second, &end, 10);
+        fcntl(peer_fd, F_SETFD, FD_CLOEXEC);
+        snprintf(tmpdir, sizeof(tmpdir), "%s", end + 1);
+        unsetenv(SECOND);
+        return serve();
+    }
     /* A directory that stays, for one server. */
     const char *named = getenv("HOST_DIRECTORY");
     const char *base = getenv("TMPDIR");
@@ -2421,9 +2458,7 @@ int main(int argc, char **argv)
         peer_fd = fds[me];
         close(fds[1 - me]);
         if (me == 1) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL);
-            alarm(options.timeout);
-            return serve();
+            return serve_second(argv);
         }
     }
     bool is_server = false;

@@ -34,6 +34,8 @@ pub enum Library {
     Stock,
     /// A stock library of another release, in this directory.
     Other(&'static Path),
+    /// This project's of another commit, in this directory (`make test-former`).
+    Former(&'static Path),
 }
 
 impl Library {
@@ -67,7 +69,18 @@ impl Library {
         &OTHERS
     }
 
-    /// Whether it is this project's.
+    /// This project's library of the commit that `.ci/former` has built into the directory `PMIX_TEST_FORMER`.
+    ///
+    /// # Panics
+    /// If the variable names no directory with a library.
+    pub fn former() -> Library {
+        let directory = PathBuf::from(std::env::var_os("PMIX_TEST_FORMER").expect("`make test-former FORMER=COMMIT`"));
+        let library = Library::Former(Box::leak(directory.into_boxed_path()));
+        drop(library.file());
+        library
+    }
+
+    /// Whether it is this project's, as it is now.
     pub fn is_ours(self) -> bool {
         matches!(self, Library::Ours(_))
     }
@@ -85,7 +98,7 @@ impl Library {
                 })
             }
             Library::Stock => stock_variable("libdir"),
-            Library::Other(directory) => directory.to_owned(),
+            Library::Other(directory) | Library::Former(directory) => directory.to_owned(),
         }
     }
 
@@ -106,7 +119,7 @@ impl Library {
     /// The library's headers.
     pub fn headers(self) -> PathBuf {
         match self {
-            Library::Ours(_) => repository().join("ffi/include"),
+            Library::Ours(_) | Library::Former(_) => repository().join("ffi/include"),
             Library::Stock => stock_variable("includedir"),
             Library::Other(directory) => directory.with_file_name("include"),
         }
@@ -125,7 +138,7 @@ impl Library {
 
     /// Whether `version`, the text of `PMIx_Get_version`, names this library.
     pub fn is_named_in(self, version: &str) -> bool {
-        version.contains("pmix-dstore") == self.is_ours()
+        version.contains("pmix-dstore") == matches!(self, Library::Ours(_) | Library::Former(_))
     }
 }
 
@@ -146,7 +159,16 @@ pub fn repository() -> &'static Path {
 
 /// Our launcher.
 pub fn pmixrun() -> PathBuf {
-    let Library::Ours(profile) = Library::ours() else { unreachable!("our library is ours") };
+    pmixrun_of(Library::ours())
+}
+
+/// The launcher that belongs to this library; ours for a stock library.
+pub fn pmixrun_of(library: Library) -> PathBuf {
+    let profile = match (library, Library::ours()) {
+        (Library::Former(directory), _) => return directory.join("pmixrun"),
+        (Library::Ours(profile), _) | (_, Library::Ours(profile)) => profile,
+        _ => unreachable!("our library is ours"),
+    };
     built(profile).join("pmixrun")
 }
 
@@ -180,7 +202,7 @@ pub fn program(name: &str) -> PathBuf {
 /// Debian's.
 pub fn program_with(name: &str, headers: Library) -> PathBuf {
     let (kind, library) = match headers {
-        Library::Ours(_) => ("ours".into(), Library::Stock),
+        Library::Ours(_) | Library::Former(_) => ("ours".into(), Library::Stock),
         Library::Stock => return program(name),
         Library::Other(directory) => (directory.to_string_lossy().replace('/', "-"), headers),
     };

@@ -125,7 +125,7 @@ impl Cluster {
     /// The file that Slurm's plugin opens.
     fn served(&self, library: Library) -> PathBuf {
         match library {
-            Library::Ours(_) | Library::Other(_) => library.directory().join("libpmix.so"),
+            Library::Ours(_) | Library::Other(_) | Library::Former(_) => library.directory().join("libpmix.so"),
             Library::Stock => self.directory_of(library).join("libpmix.so"),
         }
     }
@@ -133,7 +133,7 @@ impl Cluster {
     /// A library's directory, as seen inside the cluster.
     pub fn directory_of(&self, library: Library) -> PathBuf {
         match library {
-            Library::Ours(_) | Library::Other(_) => library.directory(),
+            Library::Ours(_) | Library::Other(_) | Library::Former(_) => library.directory(),
             // A copy, because the bind mount hides the original.
             Library::Stock => self.directory.join("stock"),
         }

@@ -130,7 +130,11 @@ impl Pair {
 
 impl fmt::Display for Pair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = |library| if library == Library::Stock { "stock" } else { "ours" };
+        let name = |library| match library {
+            Library::Stock => "stock",
+            Library::Former(_) => "former",
+            Library::Ours(_) | Library::Other(_) => "ours",
+        };
         write!(f, "server {}, ranks {}", name(self.server), name(self.ranks))
     }
 }

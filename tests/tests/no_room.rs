@@ -8,7 +8,7 @@ use std::process::Command;
 
 use nix::unistd::geteuid;
 use pmix_dstore::model::Status;
-use pmix_tests::{Ended, Library, Run, Traces, WaitingJob, left_out, plugin, pmixrun, program};
+use pmix_tests::{Ended, Library, Run, Traces, WaitingJob, left_out, plugin, pmixrun, pmixrun_of, program};
 
 const RANKS: usize = 2;
 
@@ -321,7 +321,7 @@ fn in_space(host: Library, ranks: Library, limited: Limited, kib: u32, size: usi
         Run::new("/bin/sh", host).arg("-c").arg(format!("ulimit -S -v {}; exec \"$@\"", own(Limited::Host))).arg("sh");
     let run = match host {
         Library::Stock | Library::Other(_) => run.arg(program("host")).args("-n 2 --timeout 100"),
-        Library::Ours(_) => run.arg(pmixrun()).args("-n 2"),
+        Library::Ours(_) | Library::Former(_) => run.arg(pmixrun_of(host)).args("-n 2"),
     };
     let run = run
         .args("sh -c")

@@ -58,7 +58,8 @@ pub(super) fn report_unusable(me: &Proc, error: &AttachError) {
 
 /// Logs why a tool does not use the segments of a job. Another user's job is no fault.
 fn report_other(me: &Proc, nspace: &Nspace, error: &AttachError) {
-    let is_damage = matches!(error, AttachError::Page { .. } | AttachError::Segment { .. });
+    let is_damage =
+        matches!(error, AttachError::Page { .. } | AttachError::PageVersion { .. } | AttachError::Segment { .. });
     let level = if is_damage { Level::Warn } else { Level::Info };
     if log::is_on(level, Target::Store) {
         log::write(

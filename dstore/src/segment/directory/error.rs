@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use nix::errno::Errno;
 
+use super::page::PageError;
 use crate::segment::layout::error::SegmentError;
 
 /// Why a file or directory was refused.
@@ -47,6 +48,13 @@ pub enum AttachError {
         /// The wrong property.
         what: &'static str,
     },
+    /// The directory page is of another version.
+    PageVersion {
+        /// Which one.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+    },
     /// A segment was refused.
     Segment {
         /// Which one.
@@ -71,6 +79,15 @@ impl AttachError {
         match error {
             FileError::Errno(errno) => AttachError::Open { path, errno: errno as i32 },
             FileError::Wrong(what) => AttachError::File { path, what },
+        }
+    }
+
+    /// Adds the path to an error of a directory page.
+    pub(crate) fn of_page(path: PathBuf, error: PageError) -> AttachError {
+        match error {
+            PageError::Io(error) => AttachError::Open { path, errno: error.raw_os_error().unwrap_or(0) },
+            PageError::Version(found) => AttachError::PageVersion { path, found },
+            PageError::Wrong(what) => AttachError::Page { path, what },
         }
     }
 
@@ -99,7 +116,8 @@ impl fmt::Display for AttachError {
                 write!(f, "{}: {}", path.display(), std::io::Error::from_raw_os_error(*errno))
             }
             AttachError::File { path, what } => write!(f, "{}: {what}", path.display()),
-            AttachError::Page { path, what } => write!(f, "{}: unusable directory page: {what}", path.display()),
+            AttachError::Page { path, what } => write!(f, "{}: {}", path.display(), PageError::Wrong(what)),
+            AttachError::PageVersion { path, found } => write!(f, "{}: {}", path.display(), PageError::Version(*found)),
             AttachError::Segment { path, error } => write!(f, "{}: {error}", path.display()),
             AttachError::TooMany { path, mapped } => write!(
                 f,

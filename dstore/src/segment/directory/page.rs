@@ -7,14 +7,17 @@
 //! entries of a page, the next page exists and holds the rest; its name follows from its number. The count of the first page
 //! covers all pages.
 
+use std::fmt;
 use std::fs::File;
 use std::mem::offset_of;
+use std::os::unix::fs::FileExt;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::sync::{Ordering, PageMemory};
 use crate::model::Nspace;
 use crate::segment::layout::bytes::{u32_at, u64_at};
+use crate::segment::layout::error::OTHER_RELEASE;
 use crate::segment::layout::header::SegmentKind;
 use crate::segment::layout::page::{
     ENTRY_REPLACES, PAGE_HEADER_LEN, PAGE_LEN, PAGE_MAGIC, PAGE_VERSION, PageEntry, PageHeader,
@@ -161,6 +164,67 @@ pub(crate) fn segment_name(number: u64) -> String {
     format!("segment-{number}")
 }
 
+/// Why a page is refused.
+#[derive(Debug)]
+pub(crate) enum PageError {
+    /// An error of the kernel.
+    Io(std::io::Error),
+    /// It is of another version.
+    Version(u32),
+    /// A wrong field of the header, or a wrong length.
+    Wrong(&'static str),
+}
+
+impl fmt::Display for PageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PageError::Io(error) => error.fmt(f),
+            PageError::Version(found) => {
+                write!(f, "directory page of version {found}, this build reads version {PAGE_VERSION}: {OTHER_RELEASE}")
+            }
+            PageError::Wrong(what) => write!(f, "unusable directory page: {what}"),
+        }
+    }
+}
+
+/// The bytes of a page's header that are checked.
+pub(crate) const PAGE_CHECKED_LEN: usize = 32;
+
+/// Checks the beginning of the header of page `number`.
+///
+/// # Errors
+/// Why it is refused; never an error of the kernel.
+#[inline]
+pub(crate) fn check_header(header: &[u8; PAGE_CHECKED_LEN], number: u64) -> Result<(), PageError> {
+    let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    if header[..8] != PAGE_MAGIC {
+        return Err(PageError::Wrong("magic"));
+    }
+    let version = word(offset_of!(PageHeader, version));
+    if version != PAGE_VERSION {
+        return Err(PageError::Version(version));
+    }
+    let lens = (word(offset_of!(PageHeader, page_len)), word(offset_of!(PageHeader, entry_len)));
+    if lens != (PAGE_LEN as u32, size_of::<PageEntry>() as u32) {
+        return Err(PageError::Wrong("layout"));
+    }
+    if u64::from(word(offset_of!(PageHeader, number))) != number {
+        return Err(PageError::Wrong("number"));
+    }
+    Ok(())
+}
+
+/// Why a page of another length is refused: pages of other versions may have one.
+#[cold]
+fn wrong_length(file: &File) -> PageError {
+    let mut header = [0; PAGE_CHECKED_LEN];
+    let read = file.read_exact_at(&mut header, 0).map_err(PageError::Io);
+    match read.and_then(|()| check_header(&header, 0)) {
+        Err(error @ PageError::Version(_)) => error,
+        _ => PageError::Wrong("length"),
+    }
+}
+
 /// A mapped page.
 pub(crate) struct PageMap {
     memory: PageMemory,
@@ -170,28 +234,14 @@ impl PageMap {
     /// Maps a page read-only and checks its header: magic, version, number.
     ///
     /// # Errors
-    /// `Err(Ok(field))` for a wrong header field, `Err(Err(error))` for an error of the kernel.
-    pub(crate) fn open(file: &File, number: u64) -> Result<PageMap, Result<&'static str, std::io::Error>> {
-        let len = file.metadata().map_err(Err)?.len();
+    /// Why it is refused.
+    pub(crate) fn open(file: &File, number: u64) -> Result<PageMap, PageError> {
+        let len = file.metadata().map_err(PageError::Io)?.len();
         if len != PAGE_LEN as u64 {
-            return Err(Ok("length"));
+            return Err(wrong_length(file));
         }
-        let memory = PageMemory::read_only(file).map_err(Err)?;
-        let header: [u8; 32] = memory.constant(0);
-        let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-        if header[..8] != PAGE_MAGIC {
-            return Err(Ok("magic"));
-        }
-        if word(offset_of!(PageHeader, version)) != PAGE_VERSION {
-            return Err(Ok("version"));
-        }
-        let lens = (word(offset_of!(PageHeader, page_len)), word(offset_of!(PageHeader, entry_len)));
-        if lens != (PAGE_LEN as u32, size_of::<PageEntry>() as u32) {
-            return Err(Ok("layout"));
-        }
-        if u64::from(word(offset_of!(PageHeader, number))) != number {
-            return Err(Ok("number"));
-        }
+        let memory = PageMemory::read_only(file).map_err(PageError::Io)?;
+        check_header(&memory.constant(0), number)?;
         Ok(PageMap { memory })
     }
 

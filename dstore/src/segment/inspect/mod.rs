@@ -14,13 +14,13 @@ use crate::codec::ValueRef;
 use crate::model::{KeyRef, Rank};
 use crate::realm_resolution::{JobLookup, Realm};
 use crate::segment::directory::page::{
-    DamagedEntry, Entry, PAGE_CAPACITY, PAGES_MAX, count_of, page_name, segment_name,
+    DamagedEntry, Entry, PAGE_CAPACITY, PAGES_MAX, PageError, check_header, count_of, page_name, segment_name,
 };
 use crate::segment::layout::bytes::{slice_at, u32_at, u64_at};
 use crate::segment::layout::error::SegmentError;
 use crate::segment::layout::fingerprint::{FINGERPRINT, LAYOUT};
 use crate::segment::layout::header::SegmentKind;
-use crate::segment::layout::page::{PAGE_MAGIC, PageHeader};
+use crate::segment::layout::page::{PAGE_LEN, PAGE_MAGIC, PageHeader};
 use crate::segment::layout::raw_header::{RawHeader, content_hash};
 use crate::segment::read::job_reader::JobReader;
 use crate::segment::read::modex_reader::ModexReader;
@@ -52,12 +52,15 @@ pub fn inspect_segment(bytes: &[u8], options: &InspectOptions) -> Report {
         return report;
     };
     let mut problems: Vec<String> = Vec::new();
-    if let Err(error) = header.check(bytes) {
-        problems.push(error.to_string());
-    }
-    let is_intact = content_hash(bytes) == Some(header.content_hash);
+    let refused = header.check(bytes).err();
     report.add("header", header_report(&header));
-    report.add("content hash matches", is_intact);
+    if let Some(error) = refused.as_ref().filter(|error| error.is_of_other_release()) {
+        // What is behind the header is laid out otherwise: values decoded from it would be wrong.
+        report.add("problem", error.to_string());
+        return report;
+    }
+    problems.extend(refused.map(|error| error.to_string()));
+    report.add("content hash matches", content_hash(bytes) == Some(header.content_hash));
     let region = Box::new(HeapRegion::new(bytes));
     let mut tables_damaged = false;
     let problem = |error: SegmentError| problems.push(error.to_string());
@@ -219,18 +222,26 @@ pub fn inspect_directory(path: &Path, options: &InspectOptions) -> std::io::Resu
     Ok(report)
 }
 
-/// The entries of all pages, up to the first page that cannot be read.
+/// The entries of all pages, up to the first page that cannot be read or is of another version. The first page is always looked at.
 fn read_entries(path: &Path, first: &[u8], problems: &mut Vec<Report>) -> Vec<Result<Option<Entry>, DamagedEntry>> {
     let count = u64_at(first, offset_of!(PageHeader, count)).ok().and_then(count_of).unwrap_or(0);
     let mut entries = Vec::new();
-    for number in 0..count.div_ceil(PAGE_CAPACITY).min(PAGES_MAX) {
+    for number in 0..count.div_ceil(PAGE_CAPACITY).clamp(1, PAGES_MAX) {
         let page = match number {
             0 => Ok(first.to_vec()),
             number => read_file(&path.join(page_name(number))),
         };
         match page {
             Ok(page) => {
-                let here = (count - number * PAGE_CAPACITY).min(PAGE_CAPACITY);
+                let checked = check_page(&page, number);
+                if let Err(error) = &checked {
+                    problems.push(Report::from(format!("{}: {error}", page_name(number))));
+                }
+                // Entries of another version are laid out otherwise.
+                if matches!(checked, Err(PageError::Version(_))) {
+                    break;
+                }
+                let here = count.saturating_sub(number * PAGE_CAPACITY).min(PAGE_CAPACITY);
                 entries.extend((0..here).map(|index| Entry::in_page(&page, index)));
             }
             Err(error) => {
@@ -251,6 +262,15 @@ fn entry_line(index: usize, entry: &Entry, is_replaced: bool) -> String {
     }
     line.push_str(if is_replaced { ", replaced" } else { ", live" });
     line
+}
+
+/// Checks a page as readers do.
+///
+/// # Errors
+/// Why they refuse it.
+fn check_page(page: &[u8], number: u64) -> Result<(), PageError> {
+    check_header(page.first_chunk().ok_or(PageError::Wrong("length"))?, number)?;
+    if page.len() == PAGE_LEN { Ok(()) } else { Err(PageError::Wrong("length")) }
 }
 
 fn page_report(page: &[u8]) -> Report {

@@ -5,6 +5,9 @@ use std::fmt;
 use super::fingerprint::FINGERPRINT;
 use super::header::{FORMAT_VERSION, HEADER_LEN};
 
+/// What to do about a file of another version.
+pub(crate) const OTHER_RELEASE: &str = "to read it, use the release that wrote it";
+
 /// Why a segment was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -59,17 +62,24 @@ pub enum SegmentError {
     Table,
 }
 
+impl SegmentError {
+    /// Whether another release wrote the segment, so that nothing behind its header can be decoded.
+    pub(crate) fn is_of_other_release(&self) -> bool {
+        matches!(self, SegmentError::Version { .. } | SegmentError::Features { .. } | SegmentError::Fingerprint { .. })
+    }
+}
+
 impl fmt::Display for SegmentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SegmentError::Short { len } => write!(f, "{len} bytes are fewer than a header of {HEADER_LEN}"),
             SegmentError::Magic => f.write_str("not a segment: the magic bytes are missing"),
             SegmentError::Version { found } => {
-                write!(f, "format version {found}, this build reads version {FORMAT_VERSION}")
+                write!(f, "format version {found}, this build reads version {FORMAT_VERSION}: {OTHER_RELEASE}")
             }
-            SegmentError::Features { unknown } => write!(f, "needs unknown features {unknown:#x}"),
+            SegmentError::Features { unknown } => write!(f, "needs unknown features {unknown:#x}: {OTHER_RELEASE}"),
             SegmentError::Fingerprint { found } => {
-                write!(f, "layout fingerprint {found:#018x}, this build has {FINGERPRINT:#018x}")
+                write!(f, "layout fingerprint {found:#018x}, this build has {FINGERPRINT:#018x}: {OTHER_RELEASE}")
             }
             SegmentError::Kind { found } => write!(f, "segment kind {found} was not expected"),
             SegmentError::Length { header, file } => {

@@ -119,18 +119,28 @@ impl Abandoned {
         }
     }
 
-    /// Removes the directory, which is the one of this name in `parent`, with all that a server and its ranks put there. What has another
-    /// name stays, and with it the directory.
+    /// Removes the directory, which is the one of this name in `parent`, with all that a server and its ranks put there, of whatever version
+    /// of the format. What has another name stays, and with it the directory with all files of the server.
     ///
     /// # Errors
     /// An error of the system. Another call goes on from there.
     pub fn remove(self, parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
         file_ban::check();
         if let Some(inner) = &self.inner {
-            for entry in fs::read_dir(inside(inner))? {
-                let entry = entry?.file_name();
-                if is_of_server(&entry) {
-                    unlinkat(inner, entry.as_os_str(), UnlinkatFlags::NoRemoveDir)?;
+            let directory = inside(inner);
+            // A directory of a newer release, perhaps: what is there is left together.
+            for entry in fs::read_dir(&directory)? {
+                let name = entry?.file_name();
+                if !is_of_server(&name) {
+                    let name = name.as_bytes().escape_ascii();
+                    let why = format!("{name} in it is no file that this release makes; remove the directory yourself");
+                    return Err(io::Error::new(ErrorKind::DirectoryNotEmpty, why));
+                }
+            }
+            for entry in fs::read_dir(&directory)? {
+                let name = entry?.file_name();
+                if is_of_server(&name) {
+                    unlinkat(inner, name.as_os_str(), UnlinkatFlags::NoRemoveDir)?;
                 }
             }
             unlinkat(&self.outer, INNER_NAME, UnlinkatFlags::RemoveDir)?;

@@ -527,8 +527,5 @@ fn open_page(directory: &Directory, number: u64) -> Result<PageMap, AttachError>
     let name = page_name(number);
     let path = || directory.path().join(&name);
     let (file, _) = open_file(directory, &name).map_err(|error| AttachError::of_file(path(), error))?;
-    PageMap::open(&file, number).map_err(|error| match error {
-        Ok(what) => AttachError::Page { path: path(), what },
-        Err(error) => AttachError::Open { path: path(), errno: error.raw_os_error().unwrap_or(0) },
-    })
+    PageMap::open(&file, number).map_err(|error| AttachError::of_page(path(), error))
 }

@@ -3,6 +3,7 @@
 mod damage;
 mod directory;
 mod golden;
+mod golden_directory;
 mod processes;
 mod random;
 mod round_trip;

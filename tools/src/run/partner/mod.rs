@@ -73,7 +73,7 @@ enum Pending {
 }
 
 /// An upcall with its result.
-struct Settled {
+struct Answered {
     pending: Pending,
     status: Status,
     data: Vec<u8>,
@@ -268,15 +268,15 @@ impl Shared {
 
     /// Takes the upcalls that have these results, and sends the partner its own. Both under one lock: once the partner has a result,
     /// neither its end nor a time limit changes that of the other side.
-    fn settle_all(&mut self, outcomes: Vec<Outcome>) -> Vec<Settled> {
-        let mut settled = Vec::new();
+    fn take_all_answered(&mut self, outcomes: Vec<Outcome>) -> Vec<Answered> {
+        let mut answered = Vec::new();
         for Outcome { side, id, status, data } in outcomes {
             match side {
-                Side::Own => settled.extend(self.settle(id, status, data)),
+                Side::Own => answered.extend(self.take_answered(id, status, data)),
                 Side::Partner => self.send_result(id, status, data),
             }
         }
-        settled
+        answered
     }
 
     /// Forgets connections that end with a job: those without processes of one of the clusters.
@@ -289,7 +289,7 @@ impl Shared {
     }
 
     /// Takes the upcall that has this result, and notes who is connected from now on; `None` for one that has been answered.
-    fn settle(&mut self, id: u64, status: Status, data: Vec<u8>) -> Option<Settled> {
+    fn take_answered(&mut self, id: u64, status: Status, data: Vec<u8>) -> Option<Answered> {
         let pending = self.pending.remove(&id)?;
         if let Pending::Collective { round, lets_end, .. } = &pending
             && status.is_success()
@@ -309,7 +309,7 @@ impl Shared {
                 }
             }
         }
-        Some(Settled { pending, status, data })
+        Some(Answered { pending, status, data })
     }
 }
 

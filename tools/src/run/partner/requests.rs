@@ -42,7 +42,7 @@ impl Partner {
         }
         let alone = if is_excused { status } else { lost(operation) };
         let pending = Pending::Collective { done, round: round.clone(), lets_end, alone, until };
-        let mut settled = Vec::new();
+        let mut answered = Vec::new();
         let mut entered = Status::SUCCESS;
         if shared.rounds.is_some() {
             shared.last += 1;
@@ -50,13 +50,13 @@ impl Partner {
             shared.pending.insert(id, pending);
             let entry = Entry { side: Side::Own, id, status, is_excused, data };
             let outcomes = shared.rounds.as_mut().map(|rounds| rounds.enter(round, entry)).unwrap_or_default();
-            settled = shared.settle_all(outcomes);
+            answered = shared.take_all_answered(outcomes);
         } else {
             let asked = shared.ask(pending, |id| Message::Enter { id, round, status, is_excused, data });
             entered = asked.err().unwrap_or(Status::SUCCESS);
         }
         drop(shared);
-        settled.into_iter().for_each(|settled| self.complete(settled));
+        answered.into_iter().for_each(|answered| self.complete(answered));
         // The thread must learn of the time limit, too.
         self.wake();
         entered

@@ -15,7 +15,7 @@ use super::link::{Door, ENDED, Link, Opened};
 use super::message::Message;
 use super::names::Names;
 use super::rounds::{Entry, Outcome, Rounds, Side};
-use super::{Partner, Pending, Settled, State, for_partner};
+use super::{Answered, Partner, Pending, State, for_partner};
 
 /// How long the end of the launcher waits for a partner that does not read.
 const CLOSING_TIME: Duration = Duration::from_secs(1);
@@ -244,20 +244,20 @@ impl Partner {
     pub(super) fn decide(&self, decide: impl FnOnce(&mut Rounds) -> Vec<Outcome>) -> bool {
         let mut shared = self.shared.lock();
         let Some(outcomes) = shared.rounds.as_mut().map(decide) else { return false };
-        let settled = shared.settle_all(outcomes);
+        let answered = shared.take_all_answered(outcomes);
         drop(shared);
         self.wake();
-        settled.into_iter().for_each(|settled| self.complete(settled));
+        answered.into_iter().for_each(|answered| self.complete(answered));
         true
     }
 
     /// Answers an upcall that waited for the partner. One that has been answered already is unknown.
     fn answer(&self, id: u64, status: Status, data: Vec<u8>) {
-        let settled = self.shared.lock().settle(id, status, data);
-        settled.into_iter().for_each(|settled| self.complete(settled));
+        let answered = self.shared.lock().take_answered(id, status, data);
+        answered.into_iter().for_each(|answered| self.complete(answered));
     }
 
-    pub(super) fn complete(&self, Settled { pending, status, data }: Settled) {
+    pub(super) fn complete(&self, Answered { pending, status, data }: Answered) {
         match pending {
             Pending::Collective { done, .. } => done.complete(status, data),
             Pending::Modex(done) => done.complete((status, data.into())),
