@@ -17,7 +17,8 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static bool is_told, has_ended;
+static bool has_ended;
+static int told;
 
 /* Of both events: that the ranks wait, and that the daemon has ended. */
 static void heard(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
@@ -38,7 +39,7 @@ static void heard(size_t id, pmix_status_t status, const pmix_proc_t *source, pm
     if (status == PMIX_EVENT_JOB_END) {
         has_ended = true;
     } else {
-        is_told = true;
+        told++;
     }
     pthread_cond_signal(&changed);
     pthread_mutex_unlock(&lock);
@@ -68,16 +69,15 @@ static void run_daemon(const char *program, const char *job)
     pthread_mutex_unlock(&lock);
 }
 
-/* Waits for the event, at most for a second: one that came before this program was connected may have been forgotten. */
-static void await_event(void)
+/* Waits for so many events, at most for a second: one that came before this program was connected may have been forgotten. */
+static void await_events(int count)
 {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec++;
     pthread_mutex_lock(&lock);
-    while (!is_told && pthread_cond_timedwait(&changed, &lock, &until) == 0) {
+    while (told < count && pthread_cond_timedwait(&changed, &lock, &until) == 0) {
     }
-    is_told = false;
     pthread_mutex_unlock(&lock);
 }
 
@@ -181,9 +181,9 @@ int main(int argc, char **argv)
     }
     char *job = await_job();
     say("job: %s, stops: %s", job, ask(PMIX_QUERY_DEBUG_SUPPORT, NULL)->data.string);
-    for (; stops > 0; stops--) {
+    for (int stop = 1; stop <= stops; stop++) {
         while (ask(PMIX_QUERY_JOB_STATUS, job)->data.status != PMIX_READY_FOR_DEBUG) {
-            await_event();
+            await_events(stop);
         }
         show(job, command);
         if (daemon != NULL) {
@@ -192,6 +192,8 @@ int main(int argc, char **argv)
         }
         release(&me, job, range);
     }
+    /* The status may be known before the event is here, and a finalize drops events. */
+    await_events(stops);
     status = PMIx_tool_finalize();
     say("finalize: %d", status);
     return status != PMIX_SUCCESS;
