@@ -201,7 +201,7 @@ impl Bench {
                 _ => self.engine.deregister_nspace(&nspace(whom)),
             },
             14 => match bytes {
-                [] => self.engine.setup_fork(&proc(whom)),
+                [] => drop(self.engine.setup_fork(&proc(whom))),
                 how => self.register(whom, how),
             },
             _ => self.serve(whom, bytes),
