@@ -40,7 +40,7 @@ pub struct ViewStats {
 ///
 /// [`NamespaceView::job`] and [`NamespaceView::modex`] load two words and compare them. Only when the count of the page has
 /// changed do they attach new segments. Values borrow from the view: no segment is unmapped before the view is dropped. So a view maps a
-/// bounded number of them ([`MAPPED_MAX`]); after that it finds no published values, and the server is asked.
+/// bounded number of them, 16,384; after that it finds no published values, and the server is asked.
 pub struct NamespaceView {
     /// The current set; it is one of `refresher.sets`.
     current: AtomicPtr<Complete<SegmentSet>>,
@@ -54,7 +54,7 @@ pub struct NamespaceView {
 }
 
 /// How many segments a view maps in its life. The kernel gives a process 65,530 mappings (`vm.max_map_count`), which its program needs, too.
-pub const MAPPED_MAX: usize = 16_384;
+const MAPPED_MAX: usize = 16_384;
 
 /// An immutable set of segments.
 struct SegmentSet {
