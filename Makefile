@@ -14,7 +14,7 @@
 #   make test-in-root ROOT=DIR    the tests under Slurm, or TESTS="slurm slurm_fence", inside the root of another Debian release
 #   make dist                 the source archive of the last commit in target/dist, with the sources of all crates: builds without network.
 #                             make test-dist makes it twice and builds from it
-#   make test-reproducible    builds that archive twice, in other directories and surroundings: each installed file is the same. 10 minutes
+#   make test-reproducible    builds that archive twice, in other directories and surroundings: each installed file is the same. 20 minutes
 #   make sbom                 what the library and each program are made of, as lists in CycloneDX's form in target/dist
 #   make release KEY=NAME     archive and lists of the last commit, which has a signed tag, with a signature; test-release does it with a key of
 #                             its own. packaging/release --verify DIR is for those who get the files
