@@ -98,20 +98,19 @@ pub(super) fn run(args: &Args, dvm: &Dvm) -> Result<i32, String> {
 
 /// Has a thread do what may wait for the persistent launcher; a signal to end ends the process meanwhile.
 fn unless_ended<T: Send>(signals: &SignalFd, work: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
-    let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
-    let done = EventFd::from_flags(flags).map_err(|error| format!("eventfd: {error}"))?;
+    // The worker's end of the pipe is closed when it returns, and when it panics.
+    let (done, working) = std::io::pipe().map_err(|error| format!("a pipe: {error}"))?;
     std::thread::scope(|scope| {
-        let worker = std::thread::Builder::new().name("pmixrun-start".into()).spawn_scoped(scope, || {
-            let result = work();
-            let _ = done.write(1);
-            result
+        let worker = std::thread::Builder::new().name("pmixrun-start".into()).spawn_scoped(scope, move || {
+            let _working = working;
+            work()
         });
         let worker = worker.map_err(|error| format!("no thread to start the job: {error}"))?;
-        while !worker.is_finished() {
-            let mut polled = [&done.as_fd(), &signals.as_fd()].map(|fd| PollFd::new(*fd, PollFlags::POLLIN));
+        loop {
+            let mut polled = [done.as_fd(), signals.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
             // An error shows at the next attempt.
             let _ = poll(&mut polled, PollTimeout::NONE);
-            if done.read().is_ok() {
+            if polled[0].any().unwrap_or(false) {
                 break;
             }
             // Signals for the ranks come too early.
