@@ -10,10 +10,10 @@
 use std::error::Error;
 use std::fmt::Write;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use pmix_benches::figures::{median, quartiles};
-use pmix_tests::{Deadline, Ended, Holdings, Library, Pair, Profile, Run, Serving, Traces, pmixrun, program};
+use pmix_tests::{Ended, Holdings, Library, Pair, Profile, Run, Serving, Traces, pmixrun, program};
 
 /// The jobs at once.
 const AT_ONCE: usize = 50;
@@ -150,30 +150,20 @@ fn soak(jobs: usize) -> Result<(), Box<dyn Error>> {
     // What is kept in any case, and the memory that jobs at once need.
     in_turn(KEPT)?;
     let warm = at_once()?;
-    let is_more = |held: &Holdings| {
-        held.processes > warm.processes
-            || held.descriptors > warm.descriptors
-            || held.threads > warm.threads
-            || held.files > warm.files
-    };
-    // The server notices a moment later that a front end has gone.
-    let settled = |mut held: Holdings| {
-        let mut deadline = Deadline::new(Duration::from_secs(10));
-        while is_more(&held) && deadline.pause() {
-            held = serving.holdings();
-        }
-        held
-    };
-    let half = settled(in_turn(jobs / 2)?);
-    let turned = settled(in_turn(jobs - jobs / 2)?);
-    let last = settled(at_once()?);
+    in_turn(jobs / 2)?;
+    let half = serving.settled(&warm);
+    in_turn(jobs - jobs / 2)?;
+    let turned = serving.settled(&warm);
+    at_once()?;
+    let last = serving.settled(&warm);
     serving.end();
     traces.assert_none_left("");
     let as_json = |held: Holdings| {
         let Holdings { processes, descriptors, threads, files, memory } = held;
         serde_json::json!({ "processes": processes, "descriptors": descriptors, "threads": threads, "files": files, "anonymous_kib": memory })
     };
-    let is_flat = [half, turned, last].iter().all(|held| !is_more(held) && held.memory <= warm.memory + SLACK);
+    let is_flat =
+        [half, turned, last].iter().all(|held| !held.is_more_than(&warm) && held.memory <= warm.memory + SLACK);
     let summary = serde_json::json!({
         "part": "serve", "jobs_in_turn": jobs, "jobs_at_once": AT_ONCE, "seconds": begin.elapsed().as_secs(), "flat": is_flat,
         "idle": as_json(idle), "after_first_jobs": as_json(warm), "half": as_json(half), "in_turn": as_json(turned), "at_once": as_json(last),

@@ -24,18 +24,18 @@ done
 # As `libpmix.so.2`, in a directory of its own: cargo names the library otherwise.
 mkdir "$work/lib"
 ln -s "$(realpath "$library"/libpmix.so)" "$work/lib/libpmix.so.2"
-rm -rf "$out"
-mkdir -p "$out"
 # In a directory whose name the values have, too.
 rm -rf /tmp/pmix-dstore-golden
 mkdir -m 755 /tmp/pmix-dstore-golden
+trap 'rm -rf "$work" /tmp/pmix-dstore-golden' EXIT
 cd /
 for name in ${!PMIX_@} ${!OMPI_@} ${!SLURM_@}; do unset "$name"; done
 LD_LIBRARY_PATH=$work/lib PATH=$work:$PATH HOST_DIRECTORY=/tmp/pmix-dstore-golden host -s 2 -n 2 --map cyclic --nspace golden \
     --env PMIX_DSTORE_RECORD=1 --env PMIX_DSTORE_STATS=1 golden "cp -R \$DIRECTORY/. $work/copy" 2>"$work/log" || { cat "$work/log"; exit 1; }
-rm -rf /tmp/pmix-dstore-golden
 rm -f "$work/copy/s/sock"
 perl -0777 -pi -e 's/\0+\z//' "$work/copy/s/page-0"
+rm -rf "$out"
+mkdir -p "$out"
 cp -R "$work/copy/." "$out"
 chmod -R u+w "$out"
 find "$out" -type f -exec ls -l {} +

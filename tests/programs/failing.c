@@ -333,8 +333,9 @@ ssize_t write(int fd, const void *of, size_t len)
     if (what == CRASH && ready) {
         /* A thread that wakes another one changes nothing. */
         real_fstat(fd, &file);
-        const bool is_seen = S_ISREG(file.st_mode) || S_ISSOCK(file.st_mode);
-        crash_before(is_seen ? "write" : "", CALLER);
+        if (S_ISREG(file.st_mode) || S_ISSOCK(file.st_mode)) {
+            crash_before("write", CALLER);
+        }
         return real(fd, of, len);
     }
     const int *errors = S_ISREG(file.st_mode)                             ? ERRORS(ENOSPC, EINTR, EIO)

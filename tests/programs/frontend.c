@@ -18,7 +18,8 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static bool has_ended;
-static int told;
+/* Events that the ranks wait; and of these the ones after the stop on exec, whose event may be forgotten. */
+static int told, later;
 
 /* Of both events: that the ranks wait, and that the daemon has ended. */
 static void heard(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
@@ -28,9 +29,11 @@ static void heard(size_t id, pmix_status_t status, const pmix_proc_t *source, pm
     (void) source;
     (void) results;
     (void) nresults;
+    bool is_exec = false;
     for (size_t i = 0; i < ninfo; i++) {
         if (strcmp(info[i].key, PMIX_BREAKPOINT) == 0) {
             say("ready: at %s", info[i].value.data.string);
+            is_exec = strcmp(info[i].value.data.string, "pmix-exec") == 0;
         } else if (strcmp(info[i].key, PMIX_JOB_TERM_STATUS) == 0) {
             say("the daemon has ended: %d", info[i].value.data.status);
         }
@@ -40,6 +43,7 @@ static void heard(size_t id, pmix_status_t status, const pmix_proc_t *source, pm
         has_ended = true;
     } else {
         told++;
+        later += !is_exec;
     }
     pthread_cond_signal(&changed);
     pthread_mutex_unlock(&lock);
@@ -69,14 +73,14 @@ static void run_daemon(const char *program, const char *job)
     pthread_mutex_unlock(&lock);
 }
 
-/* Waits for so many events, at most for a second: one that came before this program was connected may have been forgotten. */
-static void await_events(int count)
+/* Waits for so many events, at most for so many seconds: one that came before this program was connected may have been forgotten. */
+static void await_events(const int *counter, int count, int seconds)
 {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec++;
+    until.tv_sec += seconds;
     pthread_mutex_lock(&lock);
-    while (told < count && pthread_cond_timedwait(&changed, &lock, &until) == 0) {
+    while (*counter < count && pthread_cond_timedwait(&changed, &lock, &until) == 0) {
     }
     pthread_mutex_unlock(&lock);
 }
@@ -183,7 +187,7 @@ int main(int argc, char **argv)
     say("job: %s, stops: %s", job, ask(PMIX_QUERY_DEBUG_SUPPORT, NULL)->data.string);
     for (int stop = 1; stop <= stops; stop++) {
         while (ask(PMIX_QUERY_JOB_STATUS, job)->data.status != PMIX_READY_FOR_DEBUG) {
-            await_events(stop);
+            await_events(&told, stop, 1);
         }
         show(job, command);
         if (daemon != NULL) {
@@ -193,7 +197,9 @@ int main(int argc, char **argv)
         release(&me, job, range);
     }
     /* The status may be known before the event is here, and a finalize drops events. */
-    await_events(stops);
+    if (stops > 1) {
+        await_events(&later, stops - 1, 30);
+    }
     status = PMIx_tool_finalize();
     say("finalize: %d", status);
     return status != PMIX_SUCCESS;

@@ -16,7 +16,7 @@
  *   puts    and while there is none the ranks put, commit and fence
  *   reads   KILLS times (0 or 1) while all but rank 0 read shared memory for READS milliseconds
  *   storm   KILLS times while the ranks fence, one fence after the other
- *   lost    and is not started again
+ *   lost    and is not started again; with KILLS 1 nobody waits for it
  * Each rank prints a line for what differs from what it expects, and "rank N done".
  */
 #include "common.h"
@@ -78,6 +78,9 @@ static void kill_server(bool waits)
     for (int i = 0; waits && server() == pid && i < 30000; i++) {
         pause_ms(1);
     }
+    if (waits && server() == pid) {
+        differs("no server after %d", pid);
+    }
 }
 
 /* ---- values -------------------------------------------------------------------------------------------------------- */
@@ -120,10 +123,7 @@ static void expect_number(pmix_rank_t rank, const char *key, bool must_be_here, 
 
 static void fence(void)
 {
-    infos_t infos = { 0 };
-    add(&infos, PMIX_COLLECT_DATA, value_bool(true));
-    expect("PMIx_Fence", PMIx_Fence(NULL, 0, infos.items, infos.count), PMIX_SUCCESS);
-    free_infos(&infos);
+    expect("PMIx_Fence", collecting_fence(), PMIX_SUCCESS);
 }
 
 static void publish_round(const char *key, uint32_t round)
@@ -166,6 +166,7 @@ static void after_commit(bool ends)
     pid_t former = server();
     put("seen", number_of(self.rank, 1));
     put("unseen", number_of(self.rank, 2));
+    put("pid", (uint32_t) getpid());
     expect("PMIx_Commit", PMIx_Commit(), PMIX_SUCCESS);
     /* The server has it when it gives another value of it. */
     for (pmix_rank_t rank = 0; rank < size && !(ends && self.rank == last); rank++) {
@@ -176,7 +177,12 @@ static void after_commit(bool ends)
     }
     if (self.rank == 0) {
         if (ends) {
-            pause_ms(1000);
+            /* It has finalized when its process is gone. */
+            uint32_t pid = 0;
+            expect("PMIx_Get", get(last, "pid", false, &pid), PMIX_SUCCESS);
+            for (int i = 0; pid != 0 && kill((pid_t) pid, 0) == 0 && i < 30000; i++) {
+                pause_ms(1);
+            }
         }
         kill_server(true);
     } else {
@@ -319,8 +325,8 @@ static void at_points(void)
  * a rank waits. */
 static void dies_meanwhile(void)
 {
-    publish_round("first", 1);
     pid_t former = server();
+    publish_round("first", 1);
     if (self.rank == size - 1) {
         pause_ms(200);
         kill_server(false);
@@ -329,10 +335,7 @@ static void dies_meanwhile(void)
     while (server() == former) {
         pause_ms(1);
     }
-    infos_t infos = { 0 };
-    add(&infos, PMIX_COLLECT_DATA, value_bool(true));
-    expect("PMIx_Fence", PMIx_Fence(NULL, 0, infos.items, infos.count), PMIX_ERR_PARTIAL_SUCCESS);
-    free_infos(&infos);
+    expect("PMIx_Fence", collecting_fence(), PMIX_ERR_PARTIAL_SUCCESS);
     for (pmix_rank_t rank = 0; rank < size; rank++) {
         expect_number(rank, "first", true, number_of(rank, 1));
     }
@@ -407,17 +410,16 @@ static void not_again(void)
     listen_for_events();
     publish_round("first", 1);
     uint32_t number = 0;
-    struct timespec begin, end;
-    clock_gettime(CLOCK_MONOTONIC, &begin);
+    long begin = now_ns();
     /* The server may be killed before it has told everybody that it is over. */
     PMIx_Fence(NULL, 0, NULL, 0);
     if (self.rank == 0) {
         kill_server(false);
     }
     expect("PMIx_Get", get((self.rank + 1) % size, "never", false, &number), PMIX_ERR_LOST_CONNECTION);
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    double waited = end.tv_sec - begin.tv_sec + (end.tv_nsec - begin.tv_nsec) / 1e9;
-    if (waited < 0.8) {
+    double waited = (double) (now_ns() - begin) / 1e9;
+    /* KILLS 1: nobody is to wait for the minute that the host asks for. */
+    if (kills > 0 ? waited > 30 : waited < 0.8) {
         differs("gave up after %.3f s", waited);
     }
     for (int i = 0; i < 20000 && atomic_load(&lost) == 0; i++) {
@@ -437,7 +439,7 @@ int main(int argc, char **argv)
     kills = argc > 2 ? atoi(argv[2]) : strcmp(step, "storm") == 0 ? 5 : 0;
     reads = argc > 3 ? atol(argv[3]) : 1000;
     if (strcmp(step, "init") == 0) {
-        /* The last rank kills it while others begin. */
+        /* Rank 1 kills it while others begin. */
         if (strcmp(getenv("PMIX_RANK"), "1") == 0) {
             kill_server(false);
         } else {

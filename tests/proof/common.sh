@@ -1,6 +1,8 @@
 # What the scripts of this directory share; sourced, from anywhere.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+# make sets it in the source archive, and cargo would take it in place of the scripts' RUSTFLAGS.
+unset CARGO_ENCODED_RUSTFLAGS
 
 proof_target=$(realpath -m "${CARGO_TARGET_DIR:-target}")/proof
 proof_triple=$(rustc -vV | sed -n 's/^host: //p')

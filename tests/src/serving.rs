@@ -39,6 +39,16 @@ pub struct Holdings {
     pub memory: usize,
 }
 
+impl Holdings {
+    /// Whether it holds more of anything that is counted: not of memory, of which an allocator keeps some.
+    pub fn is_more_than(&self, other: &Holdings) -> bool {
+        self.processes > other.processes
+            || self.descriptors > other.descriptors
+            || self.threads > other.threads
+            || self.files > other.files
+    }
+}
+
 impl Serving {
     /// Starts one with a library for the ranks, and with options.
     ///
@@ -99,6 +109,12 @@ impl Serving {
     pub fn end(self) {
         self.signal(Signal::SIGTERM);
         assert_eq!(self.wait(), Some(0), "the persistent pmixrun fails");
+    }
+
+    /// What it holds when that is no more than `bound`, or after a while: it notices a moment later that a front end has gone.
+    pub fn settled(&self, bound: &Holdings) -> Holdings {
+        let more = patiently(|| Some(self.holdings()).filter(|held| held.is_more_than(bound)));
+        more.unwrap_or_else(|| self.holdings())
     }
 
     /// What it holds when it has no job: waits until its watchdogs have ended.

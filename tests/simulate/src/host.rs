@@ -108,7 +108,8 @@ impl World {
                 }
                 self.answer(server, id, UpcallResult::Op(Status::SUCCESS));
             }
-            Question::Abort { proc, status, .. } => {
+            Question::Abort { proc, status, procs } => {
+                self.check_aborted(server, &proc, &procs);
                 let infos = [Info::new(NUMBER, Value::Uint32(status.0 as u32)), self.of_user(&proc)];
                 self.asked_service(server, id, "abort", Some(proc), &infos);
             }

@@ -68,9 +68,8 @@ impl World {
             }
             12 if is_rank => engine.note_pid(&proc, 4000 + rank as i32),
             13 if is_rank => {
-                let is_known = knows;
                 let packed = engine.collect_job_info(std::slice::from_ref(&proc));
-                let is_right = packed.as_ref().is_ok_and(|bytes| bytes.is_empty() != is_known);
+                let is_right = packed.as_ref().is_ok_and(|bytes| bytes.is_empty() != knows);
                 if !is_right || engine.collect_job_info(&[]) != Err(Status::ERR_BAD_PARAM) {
                     self.violated(Invariant::OwnAnswer, format!("the data of {} are {packed:?}", proc.nspace));
                 }
@@ -104,8 +103,6 @@ impl World {
             // It is registered here, too.
             19 if is_rank && !knows => {
                 let nspace = proc.nspace.clone();
-                let (first, last) = (proc.rank.0, self.jobs[job].ranks.len());
-                debug_assert!((first as usize) < last);
                 let names: Vec<String> = (0..SERVERS).map(node).collect();
                 let on = |server: usize| {
                     let there = self.jobs[job].ranks.iter().map(|rank| &self.ranks[*rank]);

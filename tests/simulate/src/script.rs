@@ -1,7 +1,7 @@
 //! What a run does: a list of actions, drawn from a seed. Removing actions from it leaves a script.
 
 use crate::random::Random;
-use crate::{hosts, monitors, output, queries, services, tools};
+use crate::{hosts, monitors, output, queries, services};
 
 /// The codes of events: those of ranks, and those of alerts. This one is all.
 pub(crate) const CODES: u8 = 14;
@@ -123,7 +123,7 @@ fn other(random: &mut Random) -> Action {
         81..82 => Action::Beat { rank },
         82..84 => Action::Unregister { rank, code: more % (CODES + 1) },
         84..86 => Action::Tool { server: rank, user: more, form: other },
-        86..90 => Action::Intrude { server: rank, way: more % tools::WAYS },
+        86..90 => Action::Intrude { server: rank, way: more },
         90..91 => Action::Garble { rank },
         91..94 => Action::Host { server: rank, kind: more % hosts::CALLS, rank: other },
         94..96 => Action::FenceHere { job: rank, server: more, collects: other < 128 },

@@ -207,6 +207,19 @@ impl World {
         Some(())
     }
 
+    /// A host is asked to abort processes: only those that the asker may reach.
+    pub(crate) fn check_aborted(&mut self, server: usize, asker: &Proc, procs: &[Proc]) {
+        let Some(user) = self.find(asker).map(|rank| self.ranks[rank].user) else { return };
+        for target in procs.iter().filter_map(|target| self.find(target)).collect::<Vec<_>>() {
+            let (job, other) = (self.ranks[target].job, self.ranks[target].user);
+            // A server knows the user of a job that has ranks there.
+            let is_known = self.jobs[job].ranks.iter().any(|rank| self.ranks[*rank].server == server);
+            if is_known && !self.has_consented(user, other) {
+                self.violated(Invariant::MayRead, format!("{asker} may abort rank {target} of another user"));
+            }
+        }
+    }
+
     /// A server asks its host for a service.
     pub(crate) fn asked_service(
         &mut self,

@@ -15,7 +15,7 @@ pub(crate) const INTRUDERS: u64 = 1 << 40;
 /// A user without any process.
 const STRANGER: u32 = 3000;
 /// The ways of intruders.
-pub(crate) const WAYS: u8 = 24;
+const WAYS: u8 = 24;
 
 /// The kinds of tools: what they say they are, and whether they have a name.
 const TOOLS: [(PeerKind, bool); 6] = [
