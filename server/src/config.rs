@@ -157,7 +157,11 @@ impl Config {
                 .and_then(|value| settings::seconds(&value))
                 .unwrap_or(LATE_KEY_WAIT),
             stock_release: None,
-            restart: restart(infos, variable("PMIX_DSTORE_RESTART"))?,
+            // A rank has it from its own server, and its own servers are others.
+            restart: restart(
+                infos,
+                variable("PMIX_DSTORE_RESTART").filter(|_| variable("PMIX_DSTORE_SECRET").is_none()),
+            )?,
             life: 0,
             lasting_name: lasting_name(infos)?,
         })
@@ -200,11 +204,14 @@ fn text(infos: &[Info], key: &str) -> Result<Option<String>> {
 /// For how long clients wait for a restarted server: as the administrator says, or else the host; `None` for no time.
 ///
 /// # Errors
-/// `BAD_PARAM` if the host's attribute is no number.
+/// `BAD_PARAM` if the host's attribute is no number, or more than a year.
 fn restart(infos: &[Info], set: Option<String>) -> Result<Option<Duration>> {
     let given = match Info::find(infos, keys::DSTORE_RESTART) {
         None => None,
-        Some(value) => Some(Duration::from_secs(value.as_u64().ok_or(Status::ERR_BAD_PARAM)?)),
+        Some(value) => {
+            let seconds = value.as_u32().and_then(|seconds| settings::seconds(&seconds.to_string()));
+            Some(seconds.ok_or(Status::ERR_BAD_PARAM)?)
+        }
     };
     let limit = set.and_then(|value| settings::seconds(&value)).or(given);
     Ok(limit.filter(|limit| !limit.is_zero()))
@@ -379,6 +386,8 @@ mod tests {
         assert_eq!(restart(&host(Value::Uint32(10)), text("soon")), Ok(ten), "which is complained of");
         assert_eq!(restart(&host(Value::Uint32(0)), None), Ok(None));
         assert_eq!(restart(&host(Value::string("ten")), None), Err(Status::ERR_BAD_PARAM));
+        assert_eq!(restart(&host(Value::Uint64(u64::MAX)), None), Err(Status::ERR_BAD_PARAM));
+        assert_eq!(restart(&host(Value::Uint32(u32::MAX)), None), Err(Status::ERR_BAD_PARAM));
     }
 
     #[test]

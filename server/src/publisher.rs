@@ -25,7 +25,7 @@ use crate::engine::{
     Batch, Content, DirectoryNumber, JournalEntry, LiveSegment, Merged, ModexBatch, Plan, Published, Replacement, Work,
     Written, without_shared_memory,
 };
-use crate::restart::{Inherited, JournalFile, Origin, Record};
+use crate::restart::{Inherited, JournalFile, Origin, Record, remove_journal};
 
 /// The writer of a segment, for `pmixctl inspect`.
 const CREATOR: &str = concat!("pmix-dstore ", env!("CARGO_PKG_VERSION"));
@@ -268,7 +268,7 @@ impl Publishers {
         batch: &mut Batch,
         log: &mut Vec<String>,
     ) -> Result<Written, GaveUp> {
-        let mut opened = None;
+        let (mut opened, mut has_no_journal) = (None, false);
         let mut of_nspace = match of_nspace {
             Some(of_nspace) => {
                 if let Some(owner) = batch.owner.take()
@@ -283,7 +283,7 @@ impl Publishers {
             None => {
                 let (mut publisher, is_inherited) = self.open(batch)?;
                 if let Some(records) = batch.journal.take() {
-                    self.begin_journal(number, &publisher, &batch.job.nspace, &records, log);
+                    has_no_journal = !self.begin_journal(number, &publisher, &batch.job.nspace, records, log);
                 }
                 let has_socket = self.listen(number, &mut publisher, log);
                 opened = Some((publisher.directory().to_owned(), publisher.directory_id(), has_socket));
@@ -292,7 +292,7 @@ impl Publishers {
         };
         let written = of_nspace.write(batch)?;
         self.directories.lock().insert(number, of_nspace);
-        Ok(Written { opened, ..written })
+        Ok(Written { opened, has_no_journal, ..written })
     }
 
     /// Makes the directory of a namespace, or takes that of a server before this one.
@@ -310,18 +310,29 @@ impl Publishers {
         }
     }
 
-    /// Begins the journal of a directory. Without one the server cannot be restarted, and goes on.
+    /// Begins the journal of a directory; returns whether it did. Without one the server cannot be restarted, and goes on; nor may one of the
+    /// server before this one stay, which the next one would believe.
     fn begin_journal(
         &self,
         number: DirectoryNumber,
         publisher: &Publisher,
         nspace: &Nspace,
-        records: &[Record],
+        records: Result<Vec<Record>>,
         log: &mut Vec<String>,
-    ) {
-        match JournalFile::create(publisher, nspace, &self.origin, records) {
-            Ok(journal) => drop(self.journals.lock().insert(number, journal)),
-            Err(error) => log.push(no_journal(&publisher.directory().join(JOURNAL_NAME), &error)),
+    ) -> bool {
+        let made = records
+            .map_err(|status| io::Error::other(status.to_string()))
+            .and_then(|records| JournalFile::create(publisher, nspace, &self.origin, &records));
+        match made {
+            Ok(journal) => {
+                self.journals.lock().insert(number, journal);
+                true
+            }
+            Err(error) => {
+                remove_journal(publisher.dir_fd());
+                log.push(no_journal(&publisher.directory().join(JOURNAL_NAME), &error));
+                false
+            }
         }
     }
 

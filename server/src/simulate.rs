@@ -256,7 +256,7 @@ impl Simulation {
         Simulation::of_gateway(me, hostname, user, false)
     }
 
-    /// As [`Simulation::new`], of the gateway, or not: it writes what is logged.
+    /// As [`Simulation::new`], of the gateway, or not: it writes what is logged, and its host has release 4 of the stock library.
     pub fn of_gateway(me: Proc, hostname: &str, user: (u32, u32), is_gateway: bool) -> Simulation {
         let config = Config {
             wants_remote: false,
@@ -537,9 +537,9 @@ impl Simulation {
         let number = DirectoryNumber(directory);
         // A host's thread takes removals and small plans itself.
         let plan = self.engine.take_removal(number).or_else(|| self.engine.take_plan(number));
-        let is_known = plan.as_ref().is_some_and(|plan| plan.weight() < u64::MAX);
-        plan.map(|plan| self.plans.insert(directory, plan));
-        is_known && self.engine.is_under_way()
+        let Some(plan) = plan else { return false };
+        self.plans.insert(directory, plan);
+        true
     }
 
     /// The directories that the publisher is at.

@@ -16,6 +16,7 @@
  *   puts    and while there is none the ranks put, commit and fence
  *   reads   KILLS times (0 or 1) while all but rank 0 read shared memory for READS milliseconds
  *   storm   KILLS times while the ranks fence, one fence after the other
+ *   busy    while all but rank 0 compute for longer than ranks wait: without a call, nor a handler
  *   lost    and is not started again; with KILLS 1 nobody waits for it
  * Each rank prints a line for what differs from what it expects, and "rank N done".
  */
@@ -265,6 +266,19 @@ static void event_after(void)
     fence();
 }
 
+/* They come again all the same, and none counts as lost. */
+static void computes(int seconds)
+{
+    publish_round("first", 1);
+    fence();
+    if (self.rank == 0) {
+        kill_server(true);
+    } else {
+        pause_ms(1000 * seconds);
+    }
+    publish_round("second", 2);
+}
+
 static atomic_bool is_over;
 
 static void *kill_again_and_again(void *unused)
@@ -484,6 +498,8 @@ int main(int argc, char **argv)
         reads_meanwhile();
     } else if (strcmp(step, "storm") == 0) {
         storm();
+    } else if (strcmp(step, "busy") == 0) {
+        computes(8);
     } else if (strcmp(step, "lost") == 0) {
         not_again();
     } else {

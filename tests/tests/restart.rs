@@ -50,6 +50,17 @@ fn fences_complete_and_values_never_get_older_while_the_server_is_killed_again_a
     assert_well(&traces, &ended, 4, kills, "storm");
 }
 
+/// Ranks that make no call for longer than the next server waits for them.
+#[test]
+fn ranks_that_compute_meanwhile_are_not_lost() {
+    let traces = Traces::begin();
+    let run = Run::new(program("host"), Library::ours()).traced(&traces);
+    let run = run.args("-n 3 --restartable 4 --timeout 100").arg(program("restart")).arg("busy");
+    let ended = run.run();
+    assert_well(&traces, &ended, 3, 1, "busy");
+    assert!(!ended.stderr.contains("has not come again"), "{ended}");
+}
+
 #[test]
 fn a_server_that_does_not_come_back_is_lost_after_that_time() {
     let traces = Traces::begin();

@@ -212,6 +212,10 @@ impl Client {
         // Others may have values of a client that this process was before.
         connected.inner.puts.lock().has_sent = HAS_COMMITTED.load(Ordering::Relaxed);
         connected.inner.report_corruption();
+        if is_our_server && env.restart.is_some() {
+            // Somebody must see the connection end, also while the program computes: the next server counts who does not come again as lost.
+            connected.inner.link.ready().inspect_err(|_| connected.inner.link.close())?;
+        }
         Ok(connected)
     }
 

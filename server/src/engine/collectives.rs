@@ -630,17 +630,8 @@ impl Engine {
         ids.into_iter().for_each(|id| self.advance(id));
     }
 
-    /// A namespace is gone: there will be no collective with it.
-    pub(super) fn end_collectives_of(&mut self, nspace: &Nspace) {
-        self.end_collectives(|proc| proc.nspace == *nspace);
-    }
-
-    /// A process is gone that comes back under no circumstances: there will be no collective that names it.
-    pub(super) fn end_collectives_with(&mut self, gone: &Proc) {
-        self.end_collectives(|proc| proc == gone);
-    }
-
-    fn end_collectives(&mut self, is_gone: impl Fn(&Proc) -> bool) {
+    /// Processes are gone that come back under no circumstances: there will be no collective that names one of them.
+    pub(super) fn end_collectives(&mut self, is_gone: impl Fn(&Proc) -> bool) {
         let is_over = |collective: &Collective| collective.signature.iter().any(&is_gone);
         let ended: Vec<u64> = self.collectives.iter().filter(|(_, other)| is_over(other)).map(|(id, _)| *id).collect();
         for id in ended {

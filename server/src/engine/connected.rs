@@ -231,14 +231,9 @@ impl Engine {
         });
     }
 
-    /// A process is gone: drops the sets that name it.
-    pub(super) fn forget_connected_with(&mut self, gone: &Proc) {
-        self.connected.retain(|set| !set.procs.contains(gone));
-    }
-
-    /// A namespace is gone: drops the sets with its processes.
-    pub(super) fn forget_connected(&mut self, nspace: &Nspace) {
-        self.connected.retain(|set| set.procs.iter().all(|proc| proc.nspace != *nspace));
+    /// Processes are gone: drops the sets that name one of them.
+    pub(super) fn forget_connected(&mut self, is_gone: impl Fn(&Proc) -> bool) {
+        self.connected.retain(|set| !set.procs.iter().any(&is_gone));
     }
 }
 

@@ -155,23 +155,13 @@ impl Engine {
         (infos, is_local)
     }
 
-    /// A process is gone: no group has it as a member any more, and nobody is told.
-    pub(super) fn leave_groups_silently(&mut self, gone: &Proc) {
-        self.groups.values_mut().for_each(|group| group.members.retain(|member| member != gone));
-        self.drop_groups_of_others();
-    }
-
-    /// Drops the groups without a process of a job that is known here: nobody tells this server of the end of another job.
-    fn drop_groups_of_others(&mut self) {
+    /// Processes are gone: no group has them as members any more, and nobody is told. Drops the groups without a process of a job that is
+    /// known here: nobody tells this server of the end of another job.
+    pub(super) fn end_groups(&mut self, is_gone: impl Fn(&Proc) -> bool) {
+        self.groups.values_mut().for_each(|group| group.members.retain(|member| !is_gone(member)));
         let (nspaces, own) = (&self.nspaces, &self.config.me);
         let is_known = |member: &Proc| nspaces.get(&member.nspace).is_some_and(|state| !state.foreign);
         self.groups.retain(|_, group| group.members.iter().any(|member| member == own || is_known(member)));
-    }
-
-    /// A namespace is gone: no group has members of it any more.
-    pub(super) fn end_groups_of(&mut self, nspace: &Nspace) {
-        self.groups.values_mut().for_each(|group| group.members.retain(|member| member.nspace != *nspace));
-        self.drop_groups_of_others();
     }
 
     /// An event reports that the processes of a leader's invitation have formed a group.

@@ -157,8 +157,8 @@ pub(crate) struct Batch {
     /// The job's data have changed.
     pub writes_job: bool,
     pub modex: Option<ModexBatch>,
-    /// The first records of the journal, if the directory is opened and the server may be restarted.
-    pub journal: Option<Vec<Record>>,
+    /// The first records of the journal, or why there are none, if the directory is opened and the server may be restarted.
+    pub journal: Option<Result<Vec<Record>>>,
 }
 
 /// A value in lent memory, and its copy.
@@ -182,6 +182,8 @@ pub(crate) struct Written {
     pub live: Option<Vec<LiveSegment>>,
     /// Copies of values that a host has lent.
     pub replacements: Vec<Replacement>,
+    /// The journal could not be begun.
+    pub has_no_journal: bool,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]

@@ -615,13 +615,6 @@ impl Engine {
         }
     }
 
-    /// A tool is gone: nothing goes on that names it.
-    fn end_all_with(&mut self, tool: &Proc) {
-        self.end_collectives_with(tool);
-        self.leave_groups_silently(tool);
-        self.forget_connected_with(tool);
-    }
-
     /// Removes a namespace and returns its job data, which outlive it.
     fn remove_nspace(&mut self, nspace: &Nspace) -> Option<Arc<JobData>> {
         let directory = self.nspaces.get(nspace)?.ledger.number();
@@ -635,15 +628,11 @@ impl Engine {
             self.retire_directory(number);
         }
         // Tools choose their names: others may be waiting for a job of that name, which this server has not heard of.
-        let tools = || state.clients.keys().map(|rank| Proc::new(nspace.clone(), *rank));
-        let tools: Option<Vec<Proc>> = state.is_of_tools.then(|| tools().collect());
-        if let Some(tools) = &tools {
-            tools.iter().for_each(|tool| self.end_all_with(tool));
-        } else {
-            self.end_collectives_of(nspace);
-            self.end_groups_of(nspace);
-            self.forget_connected(nspace);
-        }
+        let is_gone =
+            |proc: &Proc| proc.nspace == *nspace && (!state.is_of_tools || state.clients.contains_key(&proc.rank));
+        self.end_collectives(is_gone);
+        self.end_groups(is_gone);
+        self.forget_connected(is_gone);
         let is_described = |state: &NspaceState| state.described_by.as_ref() == Some(nspace);
         let described: Vec<Nspace> =
             self.nspaces.iter().filter(|(_, state)| is_described(state)).map(|(name, _)| name.clone()).collect();
@@ -653,9 +642,9 @@ impl Engine {
         }
         self.farewells.retain(|(_, proc, _)| proc.nspace != *nspace);
         self.awaited.retain(|(_, proc)| proc.nspace != *nspace);
-        match &tools {
-            Some(tools) => tools.iter().for_each(|tool| self.fail_gets_for(tool)),
-            None => self.fail_gets_of(nspace),
+        match state.is_of_tools {
+            true => state.clients.keys().for_each(|rank| self.fail_gets_for(&Proc::new(nspace.clone(), *rank))),
+            false => self.fail_gets_of(nspace),
         }
         // These connections must not reach a later job of the same name.
         let left: BTreeSet<PeerId> =
@@ -728,19 +717,20 @@ impl Engine {
 
     /// Takes what the server before this one knew of the end of a process.
     fn take_fate(&mut self, proc: &Proc, fate: Fate) {
+        let now = self.now();
         let Some(state) = self.nspaces.get_mut(&proc.nspace) else { return };
         if fate.is_gone {
             state.gone.insert(proc.rank);
         }
         if fate.is_here {
             let limit = self.config.restart.unwrap_or_default();
-            self.awaited.push_back((Instant::now() + limit, proc.clone()));
+            self.awaited.push_back((now + limit, proc.clone()));
         }
         match fate {
             Fate { is_over: true, .. } => drop(state.over.insert(proc.rank)),
             // It may come back, as if it had finalized now.
             Fate { finalized: 1.., is_here: false, .. } => {
-                self.farewells.push_back((Instant::now() + RETURN_DELAY, proc.clone(), fate.finalized));
+                self.farewells.push_back((now + RETURN_DELAY, proc.clone(), fate.finalized));
             }
             _ => {}
         }

@@ -151,7 +151,7 @@ impl Engine {
         (directory.wanted, directory.under_way) = (false, true);
         directory.taken += 1;
         let nspace = directory.nspace.clone();
-        let mut journal = nspace.as_ref().and_then(|nspace| self.first_records(nspace));
+        let journal = nspace.as_ref().and_then(|nspace| self.first_records(nspace));
         if journal.is_some() {
             // They are among these.
             self.journal.retain(|(other, _)| *other != number);
@@ -160,7 +160,7 @@ impl Engine {
         let Some(state) = state else { return Some(Plan { directory: number, work: Work::Retire }) };
         let job = &state.job;
         let work = match state.ledger.plan(job, &state.visible) {
-            Ok(batch) => Work::Write(Box::new(Batch { journal: journal.take(), ..batch })),
+            Ok(batch) => Work::Write(Box::new(Batch { journal, ..batch })),
             Err(status) => {
                 let line = without_shared_memory(&job.nspace, &status.to_string());
                 self.log(line);
@@ -188,7 +188,11 @@ impl Engine {
         match (published.written, state) {
             (Some(written), Some(state)) => {
                 let has_socket = matches!(written.opened, Some((.., true)));
+                let has_no_journal = written.has_no_journal;
                 state.ledger.take_written(written, &mut state.visible);
+                if has_no_journal {
+                    self.journal_failed(number);
+                }
                 if let Some(nspace) = &nspace {
                     self.shorten_journal(nspace);
                 }

@@ -14,7 +14,7 @@ use super::ledger::DirectoryNumber;
 use super::nspaces::NspaceState;
 use super::peer::PeerId;
 use super::{Engine, Output};
-use crate::restart::{CONNECTIONS_OF_LIFE, Change, Estate, Fate, RELEASED_MAX, Record};
+use crate::restart::{CONNECTIONS_OF_LIFE, Change, Estate, Fate, Record, add_released};
 
 /// Bytes that a journal may grow before it is written anew, however short it was.
 const ADDED_MIN: usize = 64 << 10;
@@ -163,6 +163,9 @@ impl Engine {
 
     /// The host registers a namespace, or a process of it: takes what the server before this one has left of it.
     pub(super) fn inherit(&mut self, nspace: &Nspace) {
+        if self.estates.is_empty() {
+            return;
+        }
         let Some(estate) = self.estates.remove(nspace) else { return };
         let state = self.nspaces.entry(nspace.clone()).or_insert_with(|| NspaceState::new(nspace.clone()));
         let (secrets, segments) = (estate.secrets.len(), estate.segments.len());
@@ -177,7 +180,7 @@ impl Engine {
 
     /// The directory with a journal of a namespace.
     fn journal_of(&self, nspace: &Nspace) -> Option<(DirectoryNumber, &NspaceState)> {
-        let state = self.config.restart.and(self.nspaces.get(nspace))?;
+        let state = self.config.restart.and_then(|_| self.nspaces.get(nspace))?;
         Some((state.ledger.number().filter(|_| !state.ledger.journal.is_off)?, state))
     }
 
@@ -187,13 +190,15 @@ impl Engine {
         let Some(state) = self.nspaces.get_mut(nspace) else { return };
         match record {
             Ok(record) => {
-                let journal = &mut state.ledger.journal;
-                journal.added += record.total_len();
-                let is_long = journal.added > ADDED_MIN.max(2 * journal.base);
-                self.journal.push_back((number, JournalEntry::Append(record)));
-                if is_long {
+                let journal = &state.ledger.journal;
+                if journal.added > ADDED_MIN.max(2 * journal.base) {
+                    // Before this record: what it tells may not be stored yet, and would be in neither.
                     self.rewrite_journal(nspace);
                 }
+                if let Some(state) = self.nspaces.get_mut(nspace) {
+                    state.ledger.journal.added += record.total_len();
+                }
+                self.journal.push_back((number, JournalEntry::Append(record)));
             }
             Err(status) => {
                 state.ledger.journal.is_off = true;
@@ -233,19 +238,10 @@ impl Engine {
         }
     }
 
-    /// The first records of a namespace whose directory is about to be made.
-    pub(super) fn first_records(&mut self, nspace: &Nspace) -> Option<Vec<Record>> {
+    /// The first records of a namespace whose directory is about to be made, or why there are none.
+    pub(super) fn first_records(&self, nspace: &Nspace) -> Option<Result<Vec<Record>>> {
         let (_, state) = self.journal_of(nspace)?;
-        if !state.ledger.is_opening() {
-            return None;
-        }
-        let records = state.records();
-        if records.is_err()
-            && let Some(state) = self.nspaces.get_mut(nspace)
-        {
-            state.ledger.journal.is_off = true;
-        }
-        records.ok()
+        state.ledger.is_opening().then(|| state.records())
     }
 
     /// Takes what is to be written to journals that exist.
@@ -294,10 +290,10 @@ impl Engine {
             .map(|(code, kvals)| (*code, kvals.iter().map(|kval| (&kval.key, &kval.value)).collect()))
             .collect();
         let record = Record::commit(proc.rank, &parts);
+        self.note(&proc.nspace, record);
         if let Some(state) = self.nspaces.get_mut(&proc.nspace) {
             state.ledger.journal.has_values = true;
         }
-        self.note(&proc.nspace, record);
     }
 
     /// Notes that a fence is over for these, before they are told.
@@ -313,11 +309,7 @@ impl Engine {
                 of_nspace.map(|arrival| (arrival.proc.rank, arrival.peer.index(), arrival.tag)).collect();
             let Some(state) = self.nspaces.get_mut(nspace).filter(|_| !participants.is_empty()) else { continue };
             for (rank, index, tag) in &participants {
-                let fences = state.released.entry((*rank, *index)).or_default();
-                if fences.len() >= RELEASED_MAX {
-                    fences.pop_front();
-                }
-                fences.push_back((*tag, status));
+                add_released(&mut state.released, (*rank, *index), (*tag, status));
             }
             self.note(nspace, Record::released(status, &participants));
         }
@@ -372,6 +364,9 @@ impl Engine {
 
     /// A connection is gone: nobody asks for its fences again.
     pub(super) fn forget_fences_of(&mut self, id: PeerId, proc: &Proc) {
+        if self.config.restart.is_none() {
+            return;
+        }
         if let Some(state) = self.nspaces.get_mut(&proc.nspace) {
             state.released.remove(&(proc.rank, id.index()));
         }

@@ -71,13 +71,11 @@ pub(crate) fn find(server_tmpdir: &Path, server: &str) -> Estates {
     let Ok(directory) = File::open(server_tmpdir) else { return found };
     let Ok(entries) = fs::read_dir(server_tmpdir) else { return found };
     let mut journals = Vec::new();
-    for entry in entries.flatten().take(NAMES_MAX) {
-        let name = entry.file_name();
-        if !Abandoned::is_name(&name) {
-            continue;
-        }
+    let names = entries.flatten().map(|entry| entry.file_name()).filter(|name| Abandoned::is_name(name));
+    let until = Instant::now() + LOCK_WAIT;
+    for name in names.take(NAMES_MAX) {
         // Otherwise its server lives, or whoever sweeps the directory says what is wrong with it.
-        let abandoned = match find_killed(&directory, &name) {
+        let abandoned = match find_killed(&directory, &name, until) {
             Ok(Some(abandoned)) => abandoned,
             Ok(None) => continue,
             Err(why) => {
@@ -127,8 +125,7 @@ impl Estates {
 
 /// The directory of a server that was killed. Its lock may be held for a moment longer, and its socket may take connections: a child that it had
 /// forked, and that has not become another program yet, has copies of both.
-fn find_killed(directory: &File, name: &OsStr) -> Result<Option<Abandoned>, &'static str> {
-    let until = Instant::now() + LOCK_WAIT;
+fn find_killed(directory: &File, name: &OsStr, until: Instant) -> Result<Option<Abandoned>, &'static str> {
     // A socket's address is short.
     let inside = PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()));
     let inner = inside.join(name).join("s");
@@ -140,14 +137,16 @@ fn find_killed(directory: &File, name: &OsStr) -> Result<Option<Abandoned>, &'st
             // Whoever sweeps the directory says it.
             Err(_) => return Ok(None),
         }
+        // That of another user; of a server that has not come so far; of none of those that may be started again.
+        let is_own = |journal: Metadata| journal.uid() == geteuid().as_raw();
+        if !inner.join(JOURNAL_NAME).symlink_metadata().is_ok_and(is_own) {
+            return Ok(None);
+        }
         if listener == Listener::Unknown {
             listener = Listener::of(&inner.join(SOCKET_NAME));
         }
-        let has_journal = inner.join(JOURNAL_NAME).symlink_metadata().is_ok();
         match listener {
             Listener::Alive => return Ok(None),
-            // A server that has not come so far, or none of those that may be started again.
-            _ if !has_journal => return Ok(None),
             Listener::Unknown if Instant::now() >= until => return Ok(None),
             Listener::Dead if Instant::now() >= until => {
                 return Err("another process has it: a child of that server, or one that takes it over");
@@ -220,7 +219,8 @@ fn open_journal(inner: BorrowedFd<'_>) -> Result<Option<(File, Metadata)>, Strin
 
 /// Whether a journal is of this boot, and of the directory that it is in.
 fn is_of(origin: &Origin, inner: BorrowedFd<'_>) -> Result<(), String> {
-    if origin.boot != file::boot() {
+    // It may be unknown.
+    if origin.boot.is_empty() || origin.boot != file::boot() {
         return Err("its journal is of another boot of this machine".into());
     }
     let id = fstat(inner).map_err(|errno| format!("its directory: {errno}"))?;
@@ -245,7 +245,8 @@ pub(crate) fn is_kept(abandoned: &Abandoned, own: Option<&str>, marks: bool) -> 
         return false;
     };
     if status.mode() & 0o200 == 0 {
-        let since = SystemTime::UNIX_EPOCH + Duration::from_secs(status.ctime().max(0).cast_unsigned());
+        let time = Duration::new(status.ctime().max(0).cast_unsigned(), status.ctime_nsec() as u32);
+        let since = SystemTime::UNIX_EPOCH + time;
         return since.elapsed().is_ok_and(|time| time <= Duration::from_secs(origin.patience.into()));
     }
     // Where it cannot be marked, it would stay for ever.

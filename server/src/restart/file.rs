@@ -80,7 +80,7 @@ impl JournalFile {
 }
 
 /// Removes the journal of a directory.
-pub(super) fn remove(directory: BorrowedFd<'_>) {
+pub(crate) fn remove(directory: BorrowedFd<'_>) {
     file_ban::check();
     for name in [JOURNAL_NAME, JOURNAL_NEW_NAME] {
         let _ = unlinkat(directory, name, UnlinkatFlags::NoRemoveDir);

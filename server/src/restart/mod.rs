@@ -8,8 +8,8 @@ mod file;
 mod record;
 
 pub(crate) use self::estates::{Estates, Inherited, find, is_kept};
-pub(crate) use self::file::JournalFile;
-pub(crate) use self::record::{Change, Estate, Fate, Origin, RELEASED_MAX, Record, Released, Segment};
+pub(crate) use self::file::{JournalFile, remove as remove_journal};
+pub(crate) use self::record::{Change, Estate, Fate, Origin, Record, Released, Segment, add_released};
 
 /// How often a namespace may pass from one server to the next.
 const LIVES_MAX: u32 = 1000;

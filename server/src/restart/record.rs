@@ -24,7 +24,7 @@ const PAYLOAD_MAX: usize = MESSAGE_LEN_MAX + 64;
 /// A journal's first record is in so many bytes.
 pub(super) const HEADER_MAX: usize = 4096;
 /// How many of a connection's fences that are over are remembered. A client that was not told of more than these has not read for a while.
-pub(crate) const RELEASED_MAX: usize = 64;
+const RELEASED_MAX: usize = 64;
 /// Values as servers exchange them.
 const DIALECT: Dialect = Dialect::plain(Module::V61).with_untyped(Untyped::Replaced);
 
@@ -307,7 +307,7 @@ impl Estate {
 }
 
 /// Notes a fence that is over; the oldest is forgotten.
-pub(super) fn add_released(released: &mut Released, connection: (Rank, u32), fence: (u32, Status)) {
+pub(crate) fn add_released(released: &mut Released, connection: (Rank, u32), fence: (u32, Status)) {
     let fences = released.entry(connection).or_default();
     if fences.len() >= RELEASED_MAX {
         fences.pop_front();

@@ -25,11 +25,11 @@ use crate::file_ban;
 use crate::model::Nspace;
 use crate::segment::directory::files::{FileId, kind_of};
 use crate::segment::directory::page::{
-    Entry, PAGE_CAPACITY, PAGES_MAX, SEGMENT_PREFIX, count_of, page_name, segment_name,
+    Entry, PAGE_CAPACITY, PAGE_PREFIX, PAGES_MAX, SEGMENT_PREFIX, check_header, count_of, page_name, segment_name,
 };
 use crate::segment::layout::bytes::{u32_at, u64_at};
 use crate::segment::layout::header::SegmentKind;
-use crate::segment::layout::page::{PAGE_LEN, PAGE_MAGIC, PAGE_VERSION, PageEntry, PageHeader};
+use crate::segment::layout::page::{PAGE_LEN, PageHeader};
 use crate::segment::layout::raw_header::{RawHeader, content_hash};
 use crate::segment::read::modex_reader::ModexReader;
 use crate::segment::read::region::HeapRegion;
@@ -136,13 +136,15 @@ impl Publisher {
         Ok(())
     }
 
-    /// Removes what the killed server had begun or had not yet removed: its socket, and segments that are not live.
+    /// Removes what the killed server had begun or had not yet removed: its socket, segments that are not live, and a page without entries,
+    /// which no reader maps.
     fn remove_rest(&self) -> Result<(), String> {
         let listed = fs::read_dir(format!("/proc/self/fd/{}", self.inner.as_raw_fd())).map_err(|e| e.to_string())?;
         for entry in listed {
             let name = entry.map_err(|error| error.to_string())?.file_name();
-            let is_segment = name.as_bytes().starts_with(SEGMENT_PREFIX.as_bytes());
-            let is_dead = is_segment && !self.live.iter().any(|live| name == *live.name);
+            let is_of = |prefix: &str| name.as_bytes().starts_with(prefix.as_bytes());
+            let is_dead = is_of(SEGMENT_PREFIX) && !self.live.iter().any(|live| name == *live.name)
+                || is_of(PAGE_PREFIX) && !self.others.iter().any(|(page, _)| name == **page);
             if is_dead || name == SOCKET_NAME || name == JOURNAL_NEW_NAME {
                 unlinkat(&self.inner, name.as_os_str(), UnlinkatFlags::NoRemoveDir)
                     .map_err(|error| format!("remove {}: {error}", name.display()))?;
@@ -170,40 +172,30 @@ fn read_pages(inner: &OwnedFd, nspace: &Nspace) -> Result<Pages, String> {
             PAGE_LEN => read_all(&mut file, PAGE_LEN as u64).map_err(|why| format!("{name}: {why}"))?,
             _ => return Err(format!("{name}: its length is wrong")),
         };
-        let is_good = check_page(&image, number, nspace).unwrap_or(false);
-        if !is_good {
-            return Err(format!("{name}: it is no page of namespace {nspace}"));
-        }
+        check_page(&image, number, nspace).map_err(|why| format!("{name}: {why}"))?;
         if number == 0 {
-            let word = |at| u64_at(&image, at).map(u64::to_le).unwrap_or(0);
-            count = count_of(word(offset_of!(PageHeader, count))).ok_or("page-0: impossible count")?;
+            let word = u64_at(&image, offset_of!(PageHeader, count)).unwrap_or(0);
+            count = count_of(word).ok_or("page-0: impossible count")?;
             if u32_at(&image, offset_of!(PageHeader, retired)) != Ok(0) {
                 return Err("the server has given it up".into());
             }
             needed = count.div_ceil(PAGE_CAPACITY).clamp(1, PAGES_MAX);
-            // The next page may have been made already.
-            if count == needed * PAGE_CAPACITY {
-                needed += u64::from(open_own(inner, &page_name(needed)).is_ok());
-            }
         }
         images.push(image);
     }
     Ok(Pages { images, count })
 }
 
-/// Whether these are the bytes of a page of the namespace; `None` if they are too short.
-fn check_page(image: &[u8], number: u64, nspace: &Nspace) -> Option<bool> {
-    let word = |at| u32_at(image, at).ok().map(u32::to_le);
-    let name = image.get(offset_of!(PageHeader, nspace)..)?;
-    let len = word(offset_of!(PageHeader, nspace_len))? as usize;
-    Some(
-        image.starts_with(&PAGE_MAGIC)
-            && word(offset_of!(PageHeader, version))? == PAGE_VERSION
-            && word(offset_of!(PageHeader, page_len))? as usize == PAGE_LEN
-            && word(offset_of!(PageHeader, entry_len))? as usize == size_of::<PageEntry>()
-            && u64::from(word(offset_of!(PageHeader, number))?) == number
-            && name.get(..len)? == nspace.as_bytes(),
-    )
+/// Checks that these are the bytes of a page of the namespace.
+///
+/// # Errors
+/// Why they are not.
+fn check_page(image: &[u8], number: u64, nspace: &Nspace) -> Result<(), String> {
+    let other = || format!("it is no page of namespace {nspace}");
+    check_header(image.first_chunk().ok_or_else(other)?, number).map_err(|error| error.to_string())?;
+    let len = u32_at(image, offset_of!(PageHeader, nspace_len)).map_err(|_| other())?;
+    let name = image.get(offset_of!(PageHeader, nspace)..).and_then(|name| name.get(..len as usize));
+    if name == Some(nspace.as_bytes()) { Ok(()) } else { Err(other()) }
 }
 
 /// The entries that no other one replaces, oldest first; and the first number that no file has.

@@ -1,8 +1,11 @@
 //! A server that goes on in the place of one that was killed (`docs/restart.md`).
 
+use pmix_dstore::gather::Slices;
+use pmix_dstore::model::Scope;
 use pmix_wire::FORMER_INDEX;
 
 use super::*;
+use crate::engine::JournalEntry;
 use crate::restart::{CONNECTIONS_OF_LIFE, Change, Estate, Fate};
 
 /// For how long clients wait.
@@ -114,4 +117,31 @@ fn nonsense_in_a_journal_does_no_harm() {
     bench.lose(0);
     bench.lose(1);
     bench.pass(PATIENCE);
+}
+
+/// One that has become long is written anew without the commit that has just come, which is not stored yet: that must follow.
+#[test]
+fn a_journal_that_is_written_anew_loses_no_commit() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut bench = Bench::in_directory(0, 1, 2, Some(tmp.path()));
+    bench.engine.config.restart = Some(PATIENCE);
+    assert_eq!(bench.register_client(&proc(0), 1000, 1000, 7), Status::SUCCESS);
+    bench.connect(0);
+    let keys = ["first", "second", "third"];
+    for key in keys {
+        let value = Value::ByteObject(vec![1; 100 << 10].into());
+        let kval = Kval { key: Key::from(key), value };
+        bench.request(0, 50, Request::Commit { parts: vec![(Scope::Global as u8, vec![kval])] });
+        assert_eq!(bench.status(0, 50), Some(Status::SUCCESS));
+    }
+    let (mut records, mut rewritten) = (Vec::new(), 0);
+    for (_, entry) in bench.engine.take_journal(|_| true) {
+        match entry {
+            JournalEntry::Append(record) => records.push(record),
+            JournalEntry::Rewrite(all) => (records, rewritten) = (all, rewritten + 1),
+            JournalEntry::Stop(why) => panic!("{why}"),
+        }
+    }
+    let bytes: Vec<u8> = records.iter().flat_map(Slices::slices).flatten().copied().collect();
+    assert!(rewritten > 0 && keys.iter().all(|key| bytes.windows(key.len()).any(|window| window == key.as_bytes())));
 }
