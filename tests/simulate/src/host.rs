@@ -142,6 +142,13 @@ impl World {
         }
     }
 
+    /// One of so many kinds of answers, in turn. Not by the number of the question, which the worlds of all threads share: then a seed would
+    /// not run again as it did.
+    pub(crate) fn kind_of_answer(&mut self, kinds: u64) -> u64 {
+        self.host.questions += 1;
+        self.host.questions % kinds
+    }
+
     pub(crate) fn answer_or_lose(&mut self, server: usize, id: u64, answer: UpcallResult, is_lost: bool) {
         if is_lost {
             self.host.late.push((server, id, answer));

@@ -155,7 +155,7 @@ impl World {
         };
         self.check_signed(&asker, infos);
         let is_lost = infos.iter().any(|info| info.key.is(keys::TIMEOUT));
-        let answer = if id.is_multiple_of(2) { Status::OPERATION_SUCCEEDED } else { Status::SUCCESS };
+        let answer = if self.kind_of_answer(2) == 0 { Status::OPERATION_SUCCEEDED } else { Status::SUCCESS };
         self.answer_or_lose(server, id, UpcallResult::Op(answer), is_lost);
     }
 

@@ -147,6 +147,7 @@ impl World {
             self.check_signed(proc, &query.qualifiers);
         }
         let is_lost = queries.iter().any(|query| query.qualifiers.iter().any(|info| info.key.is(keys::TIMEOUT)));
+        let kind = self.kind_of_answer(5);
         let asked: Vec<&CString> = queries.iter().flat_map(|query| &query.keys).collect();
         let of_nodes = [keys::QUERY_RESOLVE_PEERS, keys::QUERY_RESOLVE_NODE];
         let resolves = |key: &&CString| key.to_str().is_ok_and(|key| of_nodes.contains(&key));
@@ -156,7 +157,7 @@ impl World {
                 .map(|key| Info::new(key, Value::string(HOST)))
                 .collect()
         };
-        let answer = match id % 5 {
+        let answer = match kind {
             0 => UpcallResult::Op(Status::ERR_NOT_FOUND),
             1 => UpcallResult::Infos(Status::QUERY_PARTIAL_SUCCESS, infos(1)),
             2 => UpcallResult::Infos(Status::SUCCESS, infos(usize::MAX)),
