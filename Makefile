@@ -211,6 +211,8 @@ check: deps-check
 	tests/house/unsafe.py
 	benches/results.py --check
 	tests/proof/keys.sh --check
+	tests/proof/simulate.sh --check
+	tests/proof/soak.sh --check
 	$(CARGO) fmt --manifest-path tests/fuzz/Cargo.toml --check
 	$(CARGO) clippy --manifest-path tests/fuzz/Cargo.toml --target-dir $(target)/fuzz --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) rustdoc -p pmix-ffi --lib

@@ -40,6 +40,18 @@ planted_copy() {
     echo "$copy"
 }
 
+# plant FILE OLD NEW: puts a text in the place of another in a file of the copy that the variable `copy` names. The old one must be there once.
+plant() {
+    OLD=$2 NEW=$3 python3 - "$copy/$1" <<'PLANT'
+import os, sys
+text = open(sys.argv[1]).read()
+times = text.count(os.environ["OLD"])
+if times != 1:
+    sys.exit(f"{sys.argv[1]}: this text, in whose place a fault is planted, is there {times} times: {os.environ['OLD']}")
+open(sys.argv[1], "w").write(text.replace(os.environ["OLD"], os.environ["NEW"]))
+PLANT
+}
+
 # expect_found NAME FILE SED PATTERN COMMAND...: plants a fault in a file of the copy that the variable `copy` names;
 # the command, run there, must fail and say what PATTERN matches. The file is put back.
 expect_found() {

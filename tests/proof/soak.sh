@@ -2,7 +2,7 @@
 # Plants faults in publisher, format, client, engine and allocator, and demands that a part of `make soak` finds each. Prints a table: the fault, the
 # part that found it, after how many steps and seconds, by which words.
 #
-# Arguments: the numbers of the faults that are planted; without them all.
+# Arguments: the numbers of the faults that are planted; without them all. --check: only whether each has a place in the sources.
 #
 # The library is built once, from a copy of the sources with all faults in it; the variable PLANTED names the one that is made.
 . "$(dirname "$0")/common.sh"
@@ -16,12 +16,7 @@ count=0 names=() parts=() words=()
 fault() {
     count=$((count + 1))
     names+=("$1") parts+=("$2") words+=("$3")
-    OLD=$5 NEW=${6//#/$7planted($count)} python3 - "$copy/$4" <<'PLANT'
-import os, sys
-text = open(sys.argv[1]).read()
-assert text.count(os.environ["OLD"]) == 1, f"{sys.argv[1]}: there is no one place for: {os.environ['OLD']}"
-open(sys.argv[1], "w").write(text.replace(os.environ["OLD"], os.environ["NEW"]))
-PLANT
+    plant "$4" "$5" "${6//#/$7planted($count)}"
 }
 
 cat >>"$copy/dstore/src/lib.rs" <<'RUST'
@@ -42,7 +37,7 @@ fault "the publisher leaves the last segment of a job" storms "left" dstore/src/
     $'        for live in &self.live {\n            remove(' $'        for live in self.live.iter().skip(usize::from(#)) {\n            remove(' crate::
 fault "the publisher tells readers the count that it had before" storms "wrong value|ended with state|put [0-9]+, found" \
     dstore/src/segment/publish/publisher.rs \
-    "NonZeroU64::new(index + 1).map_or" "NonZeroU64::new(if # { index } else { index + 1 }).map_or" crate::
+    "NonZeroU64::new(index + 1)" "NonZeroU64::new(if # { index } else { index + 1 })" crate::
 fault "the format's writer takes the value before in place of one of the same length" storms "wrong value|ended with state" \
     dstore/src/segment/write/modex.rs \
     "match &self.texts[cell.value as usize] {" \
@@ -63,6 +58,7 @@ fault "the allocator does not use its reserve" oom "end of the process" dstore/s
 fault "a server ends when its wait for messages is interrupted" syscalls "hang|another end|crash|end of the process" server/src/io/mod.rs \
     $'                Err(Errno::EINTR) => 0,\n' \
     $'                Err(Errno::EINTR) if # => return,\n                Err(Errno::EINTR) => 0,\n' pmix_dstore::
+[ "${1:-}" = --check ] && exit
 
 (cd "$copy" && CARGO_TARGET_DIR=$target cargo build -p pmix-ffi -p pmix-tools -p pmix-soak)
 soak=$target/debug/pmix-soak
