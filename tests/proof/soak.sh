@@ -57,7 +57,12 @@ fault "the allocator does not use its reserve" oom "end of the process" dstore/s
     "if len <= SMALL_MAX && RESERVE.give_up()" "if !# && len <= SMALL_MAX && RESERVE.give_up()" crate::
 fault "a server ends when its wait for messages is interrupted" syscalls "hang|another end|crash|end of the process" server/src/io/mod.rs \
     $'                Err(Errno::EINTR) => 0,\n' \
-    $'                Err(Errno::EINTR) if # => return,\n                Err(Errno::EINTR) => 0,\n' pmix_dstore::
+    $'                Err(Errno::EINTR) if # => return,\n                Err(Errno::EINTR) => 0,\n' pmix_dstore::fault "a commit is not in the journal" restart "life [12], |hang" server/src/engine/successor.rs \
+    $'parts: &[(u8, Vec<Kval>)]) {\n        if self.journal_of' $'parts: &[(u8, Vec<Kval>)]) {\n        if # || self.journal_of' pmix_dstore::
+fault "a fence that is over is not in the journal" restart "life [12], |hang" server/src/engine/successor.rs \
+    "            self.note(nspace, Record::released(status, &participants));" \
+    "            if !# { self.note(nspace, Record::released(status, &participants)); }" pmix_dstore::
+
 [ "${1:-}" = --check ] && exit
 
 (cd "$copy" && CARGO_TARGET_DIR=$target cargo build -p pmix-ffi -p pmix-tools -p pmix-soak)
@@ -66,12 +71,23 @@ echo "| fault planted | found by | steps, seconds |"
 echo "|---|---|---|"
 missed=0
 [ $# -gt 0 ] || set -- $(seq "$count")
+
+# run NUMBER PART SECONDS: the part with this fault. From the copy: programs are compiled from its sources, and cargo builds there.
+run() {
+    local out=$target/found-$1
+    rm -rf "$out"
+    (cd "$copy" && CARGO_TARGET_DIR=$target PLANTED=$1 "$soak" --out "$out" run "$2" --seed 1 --every 3 --until-loss --seconds "$3" 2>&1)
+}
+for part in $(for number; do echo "${parts[number - 1]}"; done | sort -u); do
+    run 0 "$part" 30 >"$target/clean.log" || {
+        tail -n 40 "$target/clean.log" >&2
+        echo "$part: loses something without any fault" >&2
+        exit 1
+    }
+done
 for number; do
     name=${names[number - 1]} part=${parts[number - 1]}
-    out=$target/found-$number
-    rm -rf "$out"
-    # From the copy: programs are compiled from its sources, and cargo builds there.
-    output=$(cd "$copy" && CARGO_TARGET_DIR=$target PLANTED=$number "$soak" --out "$out" run "$part" --seed 1 --every 3 --until-loss --seconds 300 2>&1) && {
+    output=$(run "$number" "$part" 300) && {
         echo "| $name | NOT FOUND by $part | |"
         missed=$((missed + 1))
         continue
