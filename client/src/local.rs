@@ -10,11 +10,13 @@ use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Info, KeyRef, NSPACE_LEN_MAX, Nspace, Proc, Rank, Result, Value, keys};
 use pmix_dstore::qualified;
 use pmix_dstore::realm_resolution::{self, Caller, Selector};
-use pmix_dstore::segment::{FastValue, NamespaceView, Target};
+use pmix_dstore::segment::{FastResult, FastValue, JobReader, NamespaceView, Target};
 
 use crate::lookup::{Deliver, Lookup, NspaceRef, deliver};
 use crate::other_jobs::OtherJobs;
 use crate::overlay::Overlay;
+use crate::own_segments::OwnSegments;
+use crate::pin::{Reader, Reading};
 use crate::reply_cache::ReplyCache;
 use crate::source::{self, Source};
 use pmix_wire::jobinfo;
@@ -27,8 +29,8 @@ pub struct Local {
     hostname: Vec<u8>,
     /// The process's own values.
     pub overlay: Overlay,
-    /// The mapped segments of the own namespace.
-    pub view: Option<NamespaceView>,
+    /// The mapped segments of the own namespace, where segments hold its data.
+    pub segments: Option<OwnSegments>,
     /// The data of the own job, if no segment holds it.
     pub job: Option<JobData>,
     /// The mapped segments of other jobs, of a tool.
@@ -77,7 +79,8 @@ impl Local {
     pub fn new(me: Proc, hostname: Vec<u8>, view: Option<NamespaceView>, job: Option<JobData>) -> Local {
         let name = OwnNspace::new(me.nspace.clone());
         let (overlay, others, reply_cache) = (Overlay::new(), OtherJobs::default(), ReplyCache::default());
-        Local { me, name, hostname, overlay, view, job, others, reply_cache }
+        let segments = view.map(OwnSegments::new);
+        Local { me, name, hostname, overlay, segments, job, others, reply_cache }
     }
 
     /// Whether segments of other jobs may be mapped, too.
@@ -98,8 +101,20 @@ impl Local {
 
     /// Whether all values that the host registered for the own namespace under this key can be read here.
     pub fn is_whole(&self, key: &[u8]) -> bool {
-        let is_mapped = self.view.as_ref().is_some_and(|view| view.job().is_some());
+        let is_mapped = self.segments.as_ref().is_some_and(|segments| segments.read().job().is_some());
         is_mapped || (self.job.is_some() && !jobinfo::is_left_out(key))
+    }
+
+    /// The view of the own segments, for a reader.
+    #[inline(always)]
+    pub fn view<'a>(&'a self, reading: Reading<'a>) -> Option<&'a NamespaceView> {
+        self.segments.as_ref().map(|segments| segments.by(reading))
+    }
+
+    /// The own job's segment, for a reader.
+    #[inline(always)]
+    pub fn mapped_job<'a>(&'a self, reading: Reading<'a>) -> Option<&'a JobReader> {
+        self.view(reading).and_then(NamespaceView::job)
     }
 
     /// Whether the namespace is the own one. The answer for a buffer without a NUL is no.
@@ -128,8 +143,11 @@ impl Local {
                 }
                 Err(status) => return Some(Err(status)),
             }
-            if is_own && let Some(value) = self.find_own(rank, &key, selector) {
-                return Some(deliver(value, take));
+            if is_own {
+                let reader = Reader::new(None);
+                if let Some(value) = self.find_own(reader.reading(), rank, &key, selector) {
+                    return Some(deliver(value, take));
+                }
             }
         }
         let caller = self.caller(is_own);
@@ -153,28 +171,59 @@ impl Local {
     /// The fast path: a value of the own namespace in its segments, by rank and key only. A value that is not found
     /// here may be elsewhere.
     #[inline(always)]
-    pub fn fast_value(&self, rank: Rank, key: &KeyRef<'_>) -> FastValue<'_> {
-        match &self.view {
+    pub fn fast_value<'a>(&'a self, reading: Reading<'a>, rank: Rank, key: &KeyRef<'_>) -> FastValue<'a> {
+        match self.view(reading) {
             Some(view) if !self.overlay.may_hold(rank, key) => view.fast_value(rank, key, self.me.rank),
             _ => FastValue::NEED_SLOW_PATH,
         }
     }
 
+    /// As [`Local::fast_value`], for a caller that keeps a pointer to the value as long as this lives.
+    #[inline(always)]
+    pub fn lent_fast_value<'a>(&'a self, reading: Reading<'a>, rank: Rank, key: &KeyRef<'_>) -> FastValue<'a> {
+        match self.view(reading) {
+            Some(view) if !self.overlay.may_hold(rank, key) => view.lent_fast_value(rank, key, self.me.rank),
+            _ => FastValue::NEED_SLOW_PATH,
+        }
+    }
+
+    /// Whether a caller may keep a pointer to this value as long as this lives.
+    #[cold]
+    pub fn lends(&self, reading: Reading<'_>, value: FastValue<'_>) -> bool {
+        match value.result() {
+            FastResult::Text(bytes) | FastResult::Bytes { bytes, .. } => {
+                self.view(reading).is_some_and(|view| view.lend(bytes))
+            }
+            FastResult::Number { .. } | FastResult::Absent | FastResult::NeedSlowPath => true,
+        }
+    }
+
     /// As [`Local::fast_value`], for a value of a named node or application.
     #[inline(always)]
-    pub fn fast_value_of(&self, of: Target<'_>, rank: Rank, key: &KeyRef<'_>) -> FastValue<'_> {
+    pub fn fast_value_of<'a>(
+        &'a self,
+        reading: Reading<'a>,
+        of: Target<'_>,
+        rank: Rank,
+        key: &KeyRef<'_>,
+    ) -> FastValue<'a> {
         // Own values and values that ranks published take precedence.
         if self.overlay.may_hold(rank, key) || !key.begins_with_pmix() && rank.is_process() {
             return FastValue::NEED_SLOW_PATH;
         }
-        let job = self.view.as_ref().and_then(NamespaceView::job);
-        job.map_or(FastValue::NEED_SLOW_PATH, |job| job.fast_value_in(of, key))
+        self.mapped_job(reading).map_or(FastValue::NEED_SLOW_PATH, |job| job.fast_value_in(of, key))
     }
 
     /// A value of the own namespace in its segments, or in the heap if there are no segments.
-    fn find_own(&self, rank: Rank, key: &KeyRef<'_>, selector: &Selector<'_>) -> Option<ValueRef<'_>> {
+    fn find_own<'a>(
+        &'a self,
+        reading: Reading<'a>,
+        rank: Rank,
+        key: &KeyRef<'_>,
+        selector: &Selector<'_>,
+    ) -> Option<ValueRef<'a>> {
         let caller = self.caller(true);
-        let mapped = self.view.as_ref().and_then(|view| find_mapped(view, rank, key, selector, &caller));
+        let mapped = self.view(reading).and_then(|view| find_mapped(view, rank, key, selector, &caller));
         source::note(mapped.map_or(Source::Job, |(_, source)| source));
         match mapped {
             Some((value, _)) => Some(value),
@@ -193,13 +242,14 @@ impl Local {
             return Ok(Some(found));
         }
         if self.is_own(nspace) {
-            if let Some(view) = &self.view {
+            let reader = Reader::new(None);
+            if let Some(view) = self.view(reader.reading()) {
                 let published = view.modex(rank, &all).filter(|_| rank.is_process());
                 if let Some(found) = published.map(|value| find(&value.to_value()?)).transpose()?.flatten() {
                     return Ok(Some(found));
                 }
             }
-            let job = (self.view.as_ref().and_then(NamespaceView::job), &self.job);
+            let job = (self.mapped_job(reader.reading()), &self.job);
             let found = match job {
                 (Some(job), _) => {
                     realm_resolution::find_qualified(job, rank, key, infos)?.filter(|_| !job.is_damaged())
@@ -218,14 +268,16 @@ impl Local {
     #[cold]
     fn find_anywhere(&self, lookup: &Lookup<'_>, key: &KeyRef<'_>, take: Deliver<'_>) -> Option<Result<()>> {
         if key.is_reserved() {
-            let own = self.find_own(self.me.rank, key, &lookup.options.selector);
+            let reader = Reader::new(None);
+            let own = self.find_own(reader.reading(), self.me.rank, key, &lookup.options.selector);
             return Some(deliver(own.filter(|_| lookup.is_own)?, take));
         }
         if let Some(rank) = self.overlay.unique(lookup.nspace, key) {
             source::note(Source::Own);
             return self.overlay.get(lookup.nspace, rank, key, |value| deliver(value.into(), take)).ok()?;
         }
-        let view = self.view.as_ref().filter(|_| lookup.is_own)?;
+        let reader = Reader::new(None);
+        let view = self.view(reader.reading()).filter(|_| lookup.is_own)?;
         let (rank, value) = view.modex_any(key)?;
         source::note(Source::Modex);
         self.overlay.get(lookup.nspace, rank, key, |_| ()).ok()?;
@@ -243,7 +295,7 @@ impl Local {
     pub fn with_job<R>(
         &self,
         nspace: &Nspace,
-        mapped: impl FnOnce(&pmix_dstore::segment::JobReader) -> R,
+        mapped: impl FnOnce(&JobReader) -> R,
         heap: impl FnOnce(&JobData) -> R,
     ) -> Option<R> {
         if !self.is_own(nspace.as_bytes()) {
@@ -254,7 +306,8 @@ impl Local {
                 None => self.reply_cache.job(nspace.as_bytes(), heap),
             };
         }
-        match (self.view.as_ref().and_then(NamespaceView::job), &self.job) {
+        let reader = Reader::new(None);
+        match (self.mapped_job(reader.reading()), &self.job) {
             // If the segment is corrupt, the server is asked instead.
             (Some(job), _) => Some(mapped(job)).filter(|_| !job.is_damaged()),
             (None, Some(job)) => Some(heap(job)),

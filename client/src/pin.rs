@@ -1,10 +1,11 @@
 //! Threads that use the client of this process without a lock: the hazard slot of each, and the token of one that does.
 
 use std::cell::Cell;
+use std::marker::PhantomData;
 use std::ptr;
 use std::sync::Arc;
 
-use crate::hazard::{Slot, Slots};
+use crate::hazard::{Counted, GracePeriod, Slot, Slots};
 use crate::patience;
 use crate::thread_slot::ThreadSlotCache;
 
@@ -51,6 +52,32 @@ impl PinToken {
         PinToken(())
     }
 }
+
+/// A thread that reads in the mapped segments: by its pin, or else by being counted. None of them is unmapped while this lives; see
+/// `begin_grace`.
+pub(crate) struct Reader<'a> {
+    _counted: Option<Counted<'static>>,
+    pin: PhantomData<&'a PinToken>,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader. Costs nothing where there is a pin.
+    #[inline(always)]
+    pub(crate) fn new(pin: Option<&'a PinToken>) -> Reader<'a> {
+        let counted = if pin.is_none() { Some(SLOTS.count_reader()) } else { None };
+        Reader { _counted: counted, pin: PhantomData }
+    }
+
+    /// The proof for look-ups.
+    #[inline(always)]
+    pub(crate) fn reading(&self) -> Reading<'_> {
+        Reading(PhantomData)
+    }
+}
+
+/// Proof that there is a [`Reader`] for this lifetime.
+#[derive(Clone, Copy)]
+pub struct Reading<'a>(PhantomData<&'a PinToken>);
 
 /// The slot of the calling thread, if it has one.
 ///
@@ -112,4 +139,10 @@ pub(crate) fn end_patience() {
 /// Whether no other thread holds a pin. If so, data that was unlinked before this call can be freed.
 pub(crate) fn is_unused() -> bool {
     SLOTS.is_unused(SLOT.get())
+}
+
+/// Begins a grace period for segments that were unlinked before this call: when it is over, nobody reads in them, and they can be unmapped.
+/// `None` if the kernel refuses.
+pub(crate) fn begin_grace() -> Option<GracePeriod> {
+    SLOTS.begin_grace()
 }

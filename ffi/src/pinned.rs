@@ -51,7 +51,7 @@ impl Drop for Copied {
 /// The C form of a value whose data are a number or lie in mapped segments.
 #[inline]
 fn plain_of(client: &Client, value: ValueRef<'_>) -> Option<Plain> {
-    let is_mapped = |bytes: &[u8]| client.view().is_some_and(|view| view.holds(bytes));
+    let is_mapped = |bytes: &[u8]| client.lend(bytes);
     match value {
         ValueRef::Scalar { ty, bits } => Some(Plain::number(ty, bits)),
         ValueRef::Str(Some(text)) if is_mapped(text.to_bytes_with_nul()) => Some(Plain::text(text.to_bytes_with_nul())),

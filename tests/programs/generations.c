@@ -1,12 +1,15 @@
 /* Values put repeatedly while threads read them: no value is torn, and none is older than the last fence.
  *
- *   generations GENERATIONS THREADS
+ *   generations GENERATIONS THREADS [MAPPED]
  *
  * Each rank puts its values once for each generation, commits, and enters a fence; every third fence collects no data, because a value
  * that is put again is published with its commit. THREADS of each rank read the values of all ranks meanwhile, by copy, by pointer and
  * as numbers into a structure of their own; from shared memory never an older value than before. Each value contains its rank, its
  * generation, and the sum of its bytes. Values read by pointer are checked again much later. Each rank prints one
  * line and exits with 0, or prints the wrong value.
+ *
+ * With MAPPED each thread reads few values by pointer, at equal distances, and keeps all of these to the end. At no fence may more than MAPPED
+ * segments be mapped.
  */
 #include "common.h"
 
@@ -17,9 +20,11 @@
 #define THREADS_MAX 16
 /* Pointers that a thread keeps before it looks at the oldest again. */
 #define PINNED 128
+/* Pointers that a thread reads with MAPPED. */
+#define KEPT 8
 
 static pmix_proc_t me;
-static uint32_t rank_count;
+static uint32_t rank_count, generations, mapped_max;
 /* The generation that a fence has made known to all, and whether there will be another one. */
 static atomic_uint known;
 static atomic_bool is_over;
@@ -157,6 +162,7 @@ static void *read_all(void *argument)
     uint32_t (*seen)[KEYS + 1] = need(calloc(rank_count, sizeof(*seen)));
     pinned_t *pinned = need(calloc(PINNED, sizeof(*pinned)));
     uintptr_t reads = 0;
+    uint32_t kept = 0;
     /* At least once after the last fence. */
     for (bool is_last = false; !is_last; reads++) {
         is_last = atomic_load_explicit(&is_over, memory_order_acquire);
@@ -164,7 +170,13 @@ static void *read_all(void *argument)
         state = state * 6364136223846793005 + 1442695040888963407;
         int how = reads % 3;
         uint32_t rank = (state >> 33) % rank_count, key = how == 2 ? KEYS : (state >> 60) % KEYS;
-        uint32_t generation = read_one(how, rank, key, &pinned[reads / 3 % PINNED]);
+        uintptr_t place = reads / 3;
+        if (how == 1 && mapped_max != 0) {
+            bool is_time = kept < KEPT && (uint64_t) kept * generations <= (uint64_t) least * KEPT;
+            how = is_time ? 1 : 0;
+            place = is_time ? kept++ : 0;
+        }
+        uint32_t generation = read_one(how, rank, key, &pinned[place % PINNED]);
         if (generation < least) {
             wrong("rank %u: generation %u of rank %u, key %u after the fence of generation %u", me.rank, generation, rank, key,
                   least);
@@ -183,11 +195,26 @@ static void *read_all(void *argument)
     return (void *) reads;
 }
 
+/* The segments that this process maps, including those whose files are removed. */
+static uint32_t count_segments(void)
+{
+    char line[4096];
+    FILE *maps = need(fopen("/proc/self/maps", "r"));
+    uint32_t count = 0;
+    while (fgets(line, sizeof(line), maps) != NULL) {
+        count += strstr(line, "pmix-dstore-") != NULL && strstr(line, "/segment-") != NULL;
+    }
+    fclose(maps);
+    return count;
+}
+
 int main(int argc, char **argv)
 {
-    uint32_t generations = argc == 3 ? atoi(argv[1]) : 0, threads = argc == 3 ? atoi(argv[2]) : 0;
-    if (generations < 1 || threads < 1 || threads > THREADS_MAX) {
-        fprintf(stderr, "usage: generations GENERATIONS THREADS\n");
+    uint32_t threads = argc >= 3 ? atoi(argv[2]) : 0, most = 0;
+    generations = argc >= 3 ? atoi(argv[1]) : 0;
+    mapped_max = argc == 4 ? atoi(argv[3]) : 0;
+    if (argc > 4 || generations < 1 || threads < 1 || threads > THREADS_MAX) {
+        fprintf(stderr, "usage: generations GENERATIONS THREADS [MAPPED]\n");
         return 64;
     }
     const char *shared = getenv("PMIX_DSTORE_SHM");
@@ -210,6 +237,13 @@ int main(int argc, char **argv)
         expect("PMIx_Commit", PMIx_Commit());
         expect("PMIx_Fence", generation % 3 == 0 ? PMIx_Fence(NULL, 0, NULL, 0) : collecting_fence());
         atomic_store_explicit(&known, generation, memory_order_release);
+        if (mapped_max != 0) {
+            uint32_t mapped = count_segments();
+            most = mapped > most ? mapped : most;
+            if (most > mapped_max) {
+                wrong("rank %u: %u segments are mapped in generation %u", me.rank, most, generation);
+            }
+        }
         /* There is something to read from the first fence on. */
         for (uintptr_t i = 0; generation == 1 && i < threads; i++) {
             if (pthread_create(&readers[i], NULL, read_all, (void *) i) != 0) {
@@ -225,6 +259,6 @@ int main(int argc, char **argv)
         reads += (uintptr_t) of_one;
     }
     expect("PMIx_Finalize", finalize_together());
-    say("rank %u: %u generations, read %ju times", me.rank, generations, (uintmax_t) reads);
+    say("rank %u: %u generations, read %ju times, at most %u segments seen", me.rank, generations, (uintmax_t) reads, most);
     return 0;
 }

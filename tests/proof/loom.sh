@@ -44,3 +44,12 @@ forget "the second look left out" $place 's/let again = self.pointer.load(Orderi
 forget "putting a value in its place relaxed" $place 's/cast_mut(), Ordering::Release/cast_mut(), Ordering::Relaxed/'
 forget "leaving relaxed" $place 's/self.slot.used.store(ptr::null_mut(), Ordering::Release)/self.slot.used.store(ptr::null_mut(), Ordering::Relaxed)/'
 forget "looking into slots relaxed" $place 's/slot.used.load(Ordering::Acquire)/slot.used.load(Ordering::Relaxed)/'
+
+forget "the barrier of a counted reader left out" $place '/fn count_reader/,/}/s/sync::light_barrier();//'
+forget "ending without a look at the count" $place 's/self.readers.is_empty() \&\& self.counts == 0/self.readers.is_empty()/'
+forget "ending after a look at one of the counters" $place 's/self.readers.is_empty() \&\& self.counts == 0/self.readers.is_empty() \&\& self.counts < 2/'
+forget "ending without a look at the slots" $place 's/self.readers.is_empty() \&\& self.counts == 0/self.counts == 0/'
+forget "a period without its barrier" $place 's/sync::heavy_barrier().then(/true.then(/'
+forget "counting out relaxed" $place 's/fetch_sub(1, Ordering::Release)/fetch_sub(1, Ordering::Relaxed)/'
+forget "looking at the count relaxed" $place 's/counts.counter..load(Ordering::Acquire)/counts[counter].load(Ordering::Relaxed)/'
+forget "waiting for slots relaxed" $place 's/readers.retain(|slot| !slot.used.load(Ordering::Acquire)/readers.retain(|slot| !slot.used.load(Ordering::Relaxed)/'

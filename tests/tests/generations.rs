@@ -3,6 +3,27 @@
 
 use pmix_tests::{Library, Run, Traces, program, times};
 
+/// The publications of a rank's life are not all mapped at a time, and what it points to stays.
+fn few_are_mapped(ranks: usize, threads: usize) {
+    let generations = times(400, 20_000);
+    // The live ones, those of a grace period and of the next one, and those to which threads point.
+    let mapped = 350 + 8 * threads;
+    let traces = Traces::begin();
+    let ended = Run::ranks(ranks, program("generations"), Library::ours())
+        .traced(&traces)
+        .args(&format!("{generations} {threads} {mapped}"))
+        .within(10)
+        .succeed();
+    assert_eq!(ended.count(&format!(": {generations} generations, read ")), ranks, "{ended}");
+    assert_eq!(ended.stderr, "", "{ended}");
+    traces.assert_none_left(&ended);
+}
+
+#[test]
+fn replaced_segments_are_unmapped_under_threads_that_read() {
+    few_are_mapped(times(2, 6), 2);
+}
+
 fn generations_of(ranks: usize, threads: usize, shared_memory: &str) {
     // After this many, three out of four segments have been merged with others and their files removed.
     let generations = times(150, 3_000);

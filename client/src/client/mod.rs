@@ -43,6 +43,7 @@ use crate::local::Local;
 use crate::operation::{Operation, deadline, outcome};
 use crate::output::Format;
 use crate::overlay::Origin;
+use crate::own_segments::{OwnSegments, ViewRef};
 use crate::pin;
 use crate::recorder::{self, Begun};
 use crate::{Call, Environment, Event, FirstCommit, Link, Task, singleton, unserved_task};
@@ -325,9 +326,14 @@ impl Client {
         self.inner.local.name.is(name)
     }
 
-    /// The mapped segments of the own namespace, if there are any.
-    pub fn view(&self) -> Option<&NamespaceView> {
-        self.inner.local.view.as_ref()
+    /// The mapped segments of the own namespace, if there are any. None of them is unmapped while the result lives.
+    pub fn view(&self) -> Option<ViewRef<'_>> {
+        self.inner.local.segments.as_ref().map(OwnSegments::read)
+    }
+
+    /// Whether these bytes lie in a mapped segment of the own namespace. They then stay valid as long as this client.
+    pub fn lend(&self, bytes: &[u8]) -> bool {
+        self.view().is_some_and(|view| view.lend(bytes))
     }
 
     /// Puts a value for other processes to get after the next [`Client::commit`].
@@ -440,6 +446,10 @@ impl Client {
         sent?;
         puts.committed();
         inner.local.overlay.forget_deleted();
+        // Processes that publish without fences replace segments, too.
+        if let Some(segments) = &inner.local.segments {
+            segments.reclaim();
+        }
         Ok(())
     }
 
@@ -636,16 +646,16 @@ impl Inner {
     fn after_fence(&self) {
         self.local.reply_cache.forget_ranks();
         self.local.overlay.forget_refreshed();
-        if let Some(view) = &self.local.view {
-            view.refresh();
+        if let Some(segments) = &self.local.segments {
+            segments.refresh();
         }
         self.report_corruption();
     }
 
     /// Logs, once, that a segment is not used because it is corrupt.
     pub(crate) fn report_corruption(&self) {
-        let view = self.local.view.as_ref().filter(|view| !view.is_complete());
-        if let Some(error) = view.and_then(NamespaceView::last_error).filter(|error| !error.is_usual())
+        let segments = self.local.segments.as_ref().filter(|segments| !segments.read().is_complete());
+        if let Some(error) = segments.and_then(OwnSegments::last_error).filter(|error| !error.is_usual())
             && !self.has_reported_corruption.swap(true, Ordering::Relaxed)
         {
             shared_memory::report_unusable(&self.me, &error);

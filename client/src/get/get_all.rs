@@ -8,6 +8,7 @@ use pmix_dstore::{fallible_alloc, qualified};
 
 use crate::client::Inner;
 use crate::local::Local;
+use crate::pin::Reader;
 
 /// Each instance of these realms is returned as an array of its values.
 const ARRAYS: [&str; 3] = [keys::SESSION_INFO_ARRAY, keys::APP_INFO_ARRAY, keys::NODE_INFO_ARRAY];
@@ -134,10 +135,11 @@ impl Local {
         if !self.is_own(of.nspace.as_bytes()) {
             return Ok(());
         }
-        if let Some(view) = self.view.as_ref().filter(|_| of.rank.is_process()) {
+        let reader = Reader::new(None);
+        if let Some(view) = self.view(reader.reading()).filter(|_| of.rank.is_process()) {
             view.modex_rank(of.rank).try_for_each(|(key, value)| all.add_ref(&key, value))?;
         }
-        match (self.view.as_ref().and_then(|view| view.job()), &self.job) {
+        match (self.mapped_job(reader.reading()), &self.job) {
             (Some(job), _) if of.rank.is_process() => {
                 job.values(Realm::Proc, of.rank.0).try_for_each(|(key, value)| all.add_ref(&key, value))
             }

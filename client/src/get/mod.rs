@@ -32,7 +32,7 @@ use crate::get_options;
 use crate::link::after_call;
 use crate::lookup::{Deliver, Lookup, deliver};
 use crate::operation::{Done, deadline};
-use crate::pin::PinToken;
+use crate::pin::{PinToken, Reader, Reading};
 use crate::source;
 
 pub use crate::get_options::{Directive, GetFlags, GetOptions, timeout_of};
@@ -207,14 +207,16 @@ impl Client {
         let Some(text) = key else { return self.get_slowly(&again(), receiver) };
         let key = KeyRef::new(text);
         let (flags, rest) = GetFlags::leading(directives);
+        let reader = Reader::new(pin);
+        let reading = reader.reading();
         let (flags, front) = if !rest.is_empty() {
-            (flags, self.select(rank, &key, flags, rest, receiver))
+            (flags, self.select(reading, rank, &key, flags, rest, receiver))
         } else if flags.pointer_values() {
-            (flags, self.place(rank, &key, flags, receiver))
+            (flags, self.place(reading, rank, &key, flags, receiver))
         } else if flags.static_values() {
-            (flags, self.fill(pin, rank, &key, flags, receiver))
+            (flags, self.fill(reading, pin, rank, &key, flags, receiver))
         } else {
-            let mut found = self.inner.local.fast_value(rank, &key);
+            let mut found = self.inner.local.fast_value(reading, rank, &key);
             if found.needs_slow_path()
                 && let Some(pin) = pin
                 // SAFETY: a receiver does not call the client, so this thread does not change the overlay meanwhile.
@@ -234,6 +236,8 @@ impl Client {
                 (flags, Front::Unknown)
             }
         };
+        // The slow path may wait for the server. It reads under a count of its own.
+        drop(reader);
         match front {
             Front::Done(status) => status,
             Front::Absent => self.resume(&again(), &key, (flags, rest), true, receiver),
@@ -243,13 +247,20 @@ impl Client {
 
     /// The fast path of a Get whose directives are all flags, and whose caller wants pointers to the library's values.
     #[inline(never)]
-    fn place(&self, rank: Rank, key: &KeyRef<'_>, flags: GetFlags, receiver: impl Receiver) -> Front {
+    fn place(
+        &self,
+        reading: Reading<'_>,
+        rank: Rank,
+        key: &KeyRef<'_>,
+        flags: GetFlags,
+        receiver: impl Receiver,
+    ) -> Front {
         let flags = flags.with_pointers();
         if let Err(status) = receiver.prepare(flags) {
             return Front::Done(status);
         }
         // Values that ranks put themselves may be replaced: nothing may point to them.
-        let found = self.inner.local.fast_value(rank, key);
+        let found = self.inner.local.lent_fast_value(reading, rank, key);
         if found.is_absent() {
             return self.absent(rank, key, flags);
         }
@@ -260,6 +271,7 @@ impl Client {
     #[inline(never)]
     fn fill(
         &self,
+        reading: Reading<'_>,
         pin: Option<&PinToken>,
         rank: Rank,
         key: &KeyRef<'_>,
@@ -270,7 +282,7 @@ impl Client {
         if let Err(status) = receiver.prepare(flags) {
             return Front::Done(status);
         }
-        let mut found = self.inner.local.fast_value(rank, key);
+        let mut found = self.inner.local.fast_value(reading, rank, key);
         if found.is_absent() {
             return self.absent(rank, key, flags);
         }
@@ -294,6 +306,7 @@ impl Client {
     #[inline(never)]
     fn select<D: Directive>(
         &self,
+        reading: Reading<'_>,
         rank: Rank,
         key: &KeyRef<'_>,
         flags: GetFlags,
@@ -301,11 +314,14 @@ impl Client {
         receiver: impl Receiver,
     ) -> Front {
         let Ok((flags, of)) = get_options::instance(flags, rest) else { return Front::Unknown };
-        let found = self.inner.local.fast_value_of(of, rank, key);
-        if !flags.is_copy()
-            && let Err(status) = receiver.prepare(flags)
-        {
-            return Front::Done(status);
+        let found = self.inner.local.fast_value_of(reading, of, rank, key);
+        if !flags.is_copy() {
+            if let Err(status) = receiver.prepare(flags) {
+                return Front::Done(status);
+            }
+            if flags.pointer_values() && !self.inner.local.lends(reading, found) {
+                return Front::Unknown;
+            }
         }
         receiver.take_plain(self, found, flags).map_or(Front::Unknown, Front::Done)
     }
@@ -581,7 +597,7 @@ impl Inner {
             ClientKind::InProcessServer => true,
             // All published values are mapped, unless mapping a segment has failed.
             ClientKind::Launched if flags.optional() => {
-                self.local.view.as_ref().is_some_and(|view| !view.is_complete())
+                self.local.segments.as_ref().is_some_and(|segments| !segments.read().is_complete())
             }
             ClientKind::Launched => {
                 // All values that the host registered for the own job are here. The host may register more later, so

@@ -246,7 +246,7 @@ impl Inner {
         }
         // Gets look into the segments before the reply cache, and the segments still hold the old values. So refreshed
         // values go into the overlay.
-        let refreshes = remote.refresh && self.local.is_own(proc.nspace.as_bytes()) && self.local.view.is_some();
+        let refreshes = remote.refresh && self.local.is_own(proc.nspace.as_bytes()) && self.local.segments.is_some();
         for Kval { key, value } in qualified::gather(kvals).unwrap_or_default() {
             let value = Arc::new(value);
             if refreshes {

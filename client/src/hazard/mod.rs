@@ -10,13 +10,16 @@
 //! because there is a full barrier on each side: between writing the slot and re-checking the pointer, and between
 //! removing the value and scanning the slots. The reader's side is on the path of every Get. So its barrier is light
 //! (no instruction), and the writer's is heavy: `membarrier(2)` makes all threads of the process pass a barrier.
+//!
+//! A thread that cannot use its slot, because it has none or it is in use further up its stack, counts itself instead ([`Counted`]). The
+//! same two cases hold: who looks at the count after a removal either sees the reader, or the reader looks after the removal.
 
 mod sync;
 
 use std::ops::Deref;
 use std::ptr;
 
-use sync::{Arc, AtomicPtr, Mutex, Ordering};
+use sync::{Arc, AtomicPtr, AtomicUsize, Mutex, Ordering};
 
 /// Prepares the barriers of this process. Call it before the process starts threads. Later calls may have no effect; then Gets are
 /// slower.
@@ -41,22 +44,45 @@ impl Slot {
     }
 }
 
-/// The slots of all threads.
+/// The slots of all threads, and how many readers do without.
 pub struct Slots {
     all: Mutex<Vec<Arc<Slot>>>,
+    /// Numbers of [`Counted`], in two counters.
+    counts: [AtomicUsize; 2],
+    /// In which of the two a reader counts itself that begins now. [`GracePeriod::is_over`] changes it, so that the other one falls to zero
+    /// however many readers come and go. A reader that has not seen the change counts where it is not expected, which only takes longer.
+    turn: AtomicUsize,
+}
+
+/// A reader that uses no slot. No [`GracePeriod`] that began before is over while this lives.
+pub struct Counted<'a>(&'a AtomicUsize);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        // Pairs with the acquire load in `is_over`: what the reader has read comes before.
+        self.0.fetch_sub(1, Ordering::Release);
+    }
 }
 
 impl Slots {
     /// No slots.
     #[cfg(not(loom))]
     pub const fn new() -> Slots {
-        Slots { all: Mutex::new(Vec::new()) }
+        Slots {
+            all: Mutex::new(Vec::new()),
+            counts: [AtomicUsize::new(0), AtomicUsize::new(0)],
+            turn: AtomicUsize::new(0),
+        }
     }
 
     /// No slots. Not `const`: loom's types cannot be constructed at compile time.
     #[cfg(loom)]
     pub fn new() -> Slots {
-        Slots { all: Mutex::new(Vec::new()) }
+        Slots {
+            all: Mutex::new(Vec::new()),
+            counts: [AtomicUsize::new(0), AtomicUsize::new(0)],
+            turn: AtomicUsize::new(0),
+        }
     }
 
     /// A slot for the calling thread.
@@ -78,6 +104,55 @@ impl Slots {
         let is_free =
             |slot: &Arc<Slot>| ptr::eq(Arc::as_ptr(slot), mine) || slot.used.load(Ordering::Acquire).is_null();
         sync::heavy_barrier() && all.iter().all(is_free)
+    }
+
+    /// Counts the calling thread as a reader. It may be one already, by a slot or by counting.
+    #[cold]
+    pub fn count_reader(&self) -> Counted<'_> {
+        let count = &self.counts[self.turn.load(Ordering::Relaxed) % 2];
+        count.fetch_add(1, Ordering::Relaxed);
+        sync::light_barrier();
+        Counted(count)
+    }
+
+    /// Begins a grace period: it is over when each reader of now has ended, that of the calling thread included. Then nobody still reads data
+    /// that was unlinked before this call. `None` if the kernel refuses the barrier.
+    pub fn begin_grace(&'static self) -> Option<GracePeriod> {
+        // New slots wait, and so see the removal, too.
+        let all = self.all.lock();
+        let turn = self.turn.load(Ordering::Relaxed) % 2;
+        sync::heavy_barrier().then(|| GracePeriod { readers: all.to_vec(), counts: 2, turn, slots: self })
+    }
+}
+
+/// The time in which readers may still use data that was unlinked before it began.
+///
+/// They need not all have ended at the same time: a thread that has been seen without a value since then reaches only what was there after
+/// the removal. The same holds for all that count in a counter that has been seen at zero. So a period ends although threads are in a Get
+/// nearly all the time.
+pub struct GracePeriod {
+    /// Those that have not been seen free.
+    readers: Vec<Arc<Slot>>,
+    /// How many of the two counters have not been seen at zero.
+    counts: u32,
+    /// The counter in use when it began, which comes last.
+    turn: usize,
+    slots: &'static Slots,
+}
+
+impl GracePeriod {
+    /// Whether it is over. To be called again until it is; a call costs a load for each reader that is left.
+    pub fn is_over(&mut self) -> bool {
+        self.readers.retain(|slot| !slot.used.load(Ordering::Acquire).is_null());
+        let is_zero = |counter: usize| self.slots.counts[counter].load(Ordering::Acquire) == 0;
+        if self.counts == 2 && is_zero(1 - self.turn) {
+            self.counts = 1;
+            self.slots.turn.store(1 - self.turn, Ordering::Relaxed);
+        }
+        if self.counts == 1 && is_zero(self.turn) {
+            self.counts = 0;
+        }
+        self.readers.is_empty() && self.counts == 0
     }
 }
 

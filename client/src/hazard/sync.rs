@@ -4,14 +4,14 @@
 pub(super) use std::sync::Arc;
 
 #[cfg(loom)]
-pub(super) use loom::sync::atomic::{AtomicPtr, Ordering};
+pub(super) use loom::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 #[cfg(loom)]
 pub(super) use modelled::{Mutex, heavy_barrier, light_barrier};
 
 #[cfg(not(loom))]
 pub(super) use parking_lot::Mutex;
 #[cfg(not(loom))]
-pub(super) use std::sync::atomic::{AtomicPtr, Ordering};
+pub(super) use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 #[cfg(all(test, not(loom)))]
 pub(super) use barrier::register;

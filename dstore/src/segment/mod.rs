@@ -51,6 +51,6 @@ pub use read::fast_path::{FastResult, FastValue};
 pub use read::job_reader::{JobKey, JobReader, Target};
 pub use read::modex_reader::ModexReader;
 pub use read::region::{HeapRegion, MappedRegion, Region};
-pub use read::view::{NamespaceView, ViewStats};
+pub use read::view::{IsOver, NamespaceView, ViewStats};
 #[cfg(feature = "builder")]
 pub use write::{BuildError, ModexBuilder, build_job};

@@ -23,6 +23,8 @@ pub(crate) struct CheckedSegment {
     kind: Option<SegmentKind>,
     /// Set when a look-up finds corruption.
     is_damaged: AtomicBool,
+    /// Set when a caller gets a value that it may point to as long as the client lives.
+    is_lent: AtomicBool,
     /// Keeps the bytes where they are; dropped with them.
     _region: Box<dyn Region>,
 }
@@ -49,7 +51,14 @@ impl CheckedSegment {
         let bytes: &'static [u8] = unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) };
         let header = RawHeader::read(bytes).ok_or(SegmentError::Short { len: bytes.len() as u64 })?;
         let kind = SegmentKind::from_code(header.kind);
-        Ok(CheckedSegment { bytes, header, kind, is_damaged: AtomicBool::new(false), _region: region })
+        Ok(CheckedSegment {
+            bytes,
+            header,
+            kind,
+            is_damaged: AtomicBool::new(false),
+            is_lent: AtomicBool::new(false),
+            _region: region,
+        })
     }
 
     /// All bytes of the segment.
@@ -78,6 +87,23 @@ impl CheckedSegment {
     #[inline]
     pub(crate) fn is_damaged(&self) -> bool {
         self.is_damaged.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a caller may point to a value of this segment from now on.
+    ///
+    /// Relaxed is enough: who unmaps segments synchronises with each thread that has read in them before it looks at this
+    /// ([`NamespaceView::reclaim`](super::view::NamespaceView::reclaim)).
+    #[inline(always)]
+    pub(crate) fn lend(&self) {
+        // No store where there was one: other threads read this line.
+        if !self.is_lent.load(Ordering::Relaxed) {
+            self.is_lent.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a caller may point to a value of this segment.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.is_lent.load(Ordering::Relaxed)
     }
 
     /// The header.

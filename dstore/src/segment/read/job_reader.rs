@@ -284,6 +284,17 @@ impl JobReader {
         self.segment.is_damaged()
     }
 
+    /// Notes that a caller may point to a value of this segment from now on: then the segment stays mapped.
+    #[inline(always)]
+    pub(crate) fn lend(&self) {
+        self.segment.lend();
+    }
+
+    /// Whether a caller may point to a value of this segment.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.segment.is_lent()
+    }
+
     /// The keys with the realms that hold them.
     pub fn keys(&self) -> impl Iterator<Item = (KeyRef<'_>, RealmMask)> {
         let bytes = self.segment.bytes();

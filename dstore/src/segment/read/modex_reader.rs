@@ -254,6 +254,17 @@ impl ModexReader {
         self.segment.is_damaged()
     }
 
+    /// Notes that a caller may point to a value of this segment from now on: then the segment stays mapped.
+    #[inline(always)]
+    pub(crate) fn lend(&self) {
+        self.segment.lend();
+    }
+
+    /// Whether a caller may point to a value of this segment.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.segment.is_lent()
+    }
+
     /// The value of `key` of a rank, if the segment has it.
     #[inline(always)]
     pub fn get(&self, rank: Rank, key: &KeyRef<'_>) -> Option<ValueRef<'_>> {

@@ -26,7 +26,7 @@ pub struct ViewStats {
     pub segments_live: u64,
     /// Bytes of these.
     pub bytes_live: u64,
-    /// Mapped segments, including those that were replaced since.
+    /// Mapped segments, including those that were replaced since and are not reclaimed.
     pub segments_mapped: u64,
     /// Bytes of these.
     pub bytes_mapped: u64,
@@ -39,10 +39,11 @@ pub struct ViewStats {
 /// The segments of a namespace: attached once, refreshed when the directory page changes, valid until dropped.
 ///
 /// [`NamespaceView::job`] and [`NamespaceView::modex`] load two words and compare them. Only when the count of the page has
-/// changed do they attach new segments. Values borrow from the view: no segment is unmapped before the view is dropped. So a view maps a
-/// bounded number of them, 16,384; after that it finds no published values, and the server is asked.
+/// changed do they attach new segments. Values borrow from the view: no segment is unmapped before the view is dropped, unless its owner
+/// knows that nobody has borrowed from it ([`NamespaceView::reclaim`]). A view maps at most 16,384 segments at a time; beyond that it finds
+/// no published values, and the server is asked.
 pub struct NamespaceView {
-    /// The current set; it is one of `refresher.sets`.
+    /// The current set; it is the last of `refresher.sets`.
     current: AtomicPtr<Complete<SegmentSet>>,
     page: PageMap,
     directory: Arc<Directory>,
@@ -53,8 +54,12 @@ pub struct NamespaceView {
     refresher: Mutex<Refresher>,
 }
 
-/// How many segments a view maps in its life. The kernel gives a process 65,530 mappings (`vm.max_map_count`), which its program needs, too.
+/// How many segments a view maps at a time. The kernel gives a process 65,530 mappings (`vm.max_map_count`), which its program needs, too.
 const MAPPED_MAX: usize = 16_384;
+
+/// So many replaced segments and sets [`NamespaceView::reclaim`] drops at once, at least: to find out who reads takes a system call
+/// (`membarrier`) that interrupts all threads of the process.
+const RECLAIM_BATCH: usize = 64;
 
 /// An immutable set of segments.
 struct SegmentSet {
@@ -78,15 +83,33 @@ struct Refresher {
     live: Vec<KnownEntry>,
     /// Replaced ones whose segments are mapped: a look-up on another thread may still read them, and callers have borrowed from them.
     replaced: Vec<KnownEntry>,
-    /// Every set that was ever current: a look-up on another thread may still read it. A set has a few words per live segment;
-    /// sets share the segments.
+    /// Sets that were current, and the current one as the last: a look-up on another thread may still read in an earlier one. A set has a
+    /// few words per live segment; sets share the segments.
     sets: Vec<Arc<Complete<SegmentSet>>>,
+    /// Segments and sets that are out of reach.
+    leaving: Option<Leaving>,
+    /// Replaced ones of whose segments a value was lent: they stay.
+    lent: Vec<KnownEntry>,
     refreshes: u64,
     missing: u64,
     /// Whether any set was incomplete. A look-up in that set may have missed a value of a later set, and its thread checks only
     /// afterwards whether the miss is reliable.
     was_incomplete: bool,
     last_error: Option<AttachError>,
+}
+
+/// Whether readers of a time have ended. Called until it answers true.
+pub type IsOver = Box<dyn FnMut() -> bool + Send>;
+
+/// What look-ups find no longer, and who has found it earlier may still read.
+///
+/// A set keeps its segments mapped. So what readers rely on is that no set goes too early; entries keep what was lent.
+struct Leaving {
+    replaced: Vec<KnownEntry>,
+    #[cfg_attr(not(test), expect(dead_code, reason = "dropped with this"))]
+    sets: Vec<Arc<Complete<SegmentSet>>>,
+    /// Whether nobody reads in these any more.
+    is_over: IsOver,
 }
 
 struct KnownEntry {
@@ -110,6 +133,15 @@ impl Attached {
         }
     }
 
+    /// Whether a caller may point to a value of the segment.
+    fn is_lent(&self) -> bool {
+        match self {
+            Attached::Not => false,
+            Attached::Job(segment) => segment.is_lent(),
+            Attached::Modex(segment) => segment.is_lent(),
+        }
+    }
+
     /// The length of the segment, if it is mapped.
     fn len(&self) -> Option<u64> {
         match self {
@@ -117,6 +149,14 @@ impl Attached {
             Attached::Job(segment) => Some(segment.header().total_len),
             Attached::Modex(segment) => Some(segment.header().total_len),
         }
+    }
+}
+
+impl Refresher {
+    /// The entries whose segments were replaced and are still mapped.
+    fn replaced(&self) -> impl Iterator<Item = &KnownEntry> {
+        let leaving = self.leaving.iter().flat_map(|leaving| &leaving.replaced);
+        self.replaced.iter().chain(leaving).chain(&self.lent)
     }
 }
 
@@ -195,16 +235,21 @@ impl NamespaceView {
         self.set().job.as_deref().filter(|job| !job.is_damaged())
     }
 
-    /// Whether these bytes lie in a segment of the current set. They then stay valid as long as the view.
+    /// Whether these bytes lie in a segment of the current set. They then stay valid as long as the view, whatever is reclaimed.
     #[inline]
-    pub fn holds(&self, bytes: &[u8]) -> bool {
+    pub fn lend(&self, bytes: &[u8]) -> bool {
         let set = self.loaded();
         let at = bytes.as_ptr_range();
         let is_in = |segment: &[u8]| {
             let all = segment.as_ptr_range();
             all.start <= at.start && at.end <= all.end
         };
-        set.modex.iter().any(|segment| is_in(segment.bytes())) || set.job.as_ref().is_some_and(|job| is_in(job.bytes()))
+        if let Some(segment) = set.modex.iter().find(|segment| is_in(segment.bytes())) {
+            segment.lend();
+            return true;
+        }
+        let job = set.job.as_ref().filter(|job| is_in(job.bytes()));
+        job.inspect(|job| job.lend()).is_some()
     }
 
     /// The newest value of `key` of a rank in the segments. `None` once the namespace is retired, because newer values come over
@@ -227,6 +272,18 @@ impl NamespaceView {
     /// Published values come before registered ones. The result is absent only if all published values are here.
     #[inline(always)]
     pub fn fast_value(&self, rank: Rank, key: &KeyRef<'_>, me: Rank) -> FastValue<'_> {
+        self.fast_value_by::<false>(rank, key, me)
+    }
+
+    /// As [`NamespaceView::fast_value`], for a caller that keeps a pointer to the value: it stays valid as long as the view, whatever is
+    /// reclaimed.
+    #[inline(always)]
+    pub fn lent_fast_value(&self, rank: Rank, key: &KeyRef<'_>, me: Rank) -> FastValue<'_> {
+        self.fast_value_by::<true>(rank, key, me)
+    }
+
+    #[inline(always)]
+    fn fast_value_by<const IS_LENT: bool>(&self, rank: Rank, key: &KeyRef<'_>, me: Rank) -> FastValue<'_> {
         let set = self.set();
         // Published values under reserved keys need the slow path: nearly all Gets of these keys ask for registered values.
         if !key.begins_with_pmix() && rank.is_process() {
@@ -236,6 +293,9 @@ impl NamespaceView {
             for segment in &set.modex {
                 let value = segment.fast_value(rank, key);
                 if !value.is_absent() {
+                    if IS_LENT {
+                        segment.lend();
+                    }
                     return value;
                 }
                 if segment.is_damaged() {
@@ -244,7 +304,13 @@ impl NamespaceView {
             }
         }
         let value = match &set.job {
-            Some(job) if !job.is_damaged() => job.fast_value(rank, key, me),
+            Some(job) if !job.is_damaged() => {
+                // Also where it has no value: registrations are rarely replaced.
+                if IS_LENT {
+                    job.lend();
+                }
+                job.fast_value(rank, key, me)
+            }
             _ => return FastValue::NEED_SLOW_PATH,
         };
         if value.is_absent() && (!set.is_complete || self.page.is_retired()) {
@@ -295,7 +361,7 @@ impl NamespaceView {
     /// Why a segment was not attached at the last refresh, or is not reliable any more.
     pub fn last_error(&self) -> Option<AttachError> {
         let refresher = self.refresher.lock();
-        let damaged = refresher.live.iter().chain(&refresher.replaced).find(|known| known.segment.is_damaged());
+        let damaged = refresher.live.iter().chain(refresher.replaced()).find(|known| known.segment.is_damaged());
         let path = damaged
             .and_then(|known| known.entry.as_ref())
             .map(|entry| self.directory.path().join(segment_name(entry.file)));
@@ -306,9 +372,8 @@ impl NamespaceView {
     /// Statistics of the mapped segments.
     pub fn stats(&self) -> ViewStats {
         let refresher = self.refresher.lock();
-        let lens =
-            |entries: &[KnownEntry]| -> Vec<u64> { entries.iter().filter_map(|known| known.segment.len()).collect() };
-        let (live, replaced) = (lens(&refresher.live), lens(&refresher.replaced));
+        let live: Vec<u64> = refresher.live.iter().filter_map(|known| known.segment.len()).collect();
+        let replaced: Vec<u64> = refresher.replaced().filter_map(|known| known.segment.len()).collect();
         let bytes_live = live.iter().sum();
         ViewStats {
             entries: refresher.known,
@@ -321,10 +386,17 @@ impl NamespaceView {
         }
     }
 
-    /// How many sets it has had.
+    /// How many sets it has.
     #[cfg(test)]
     pub(crate) fn sets(&self) -> usize {
-        self.refresher.lock().sets.len()
+        let refresher = self.refresher.lock();
+        refresher.sets.len() + refresher.leaving.as_ref().map_or(0, |leaving| leaving.sets.len())
+    }
+
+    /// The current segments with published values.
+    #[cfg(test)]
+    pub(crate) fn modex_segments(&self) -> impl Iterator<Item = &ModexReader> {
+        self.set().modex.iter().map(|segment| &**segment)
     }
 
     /// The set for the page's current count, after a refresh if needed.
@@ -343,8 +415,9 @@ impl NamespaceView {
     fn loaded(&self) -> &SegmentSet {
         // SET: pairs with the release store in `refresh`.
         let set = self.current.load(Ordering::Acquire);
-        // SAFETY: `current` points into one of `refresher.sets`. These are complete before they are stored there, do not change
-        // afterwards, and live as long as the view.
+        // SAFETY: `current` points to the last of `refresher.sets`, which is complete before its address is stored there and does not change
+        // afterwards. It lives as long as the view or, once another one is current, until who calls `reclaim` promises that no thread has a
+        // reference to it. Under the refresher's lock no other one becomes current.
         unsafe { &*set }.get()
     }
 
@@ -383,9 +456,51 @@ impl NamespaceView {
             let set = Arc::new(Complete::new(set));
             // SET: pairs with the acquire load in `loaded`.
             self.current.store(Arc::as_ptr(&set).cast_mut(), Ordering::Release);
+            // Still under the lock, so that nobody else sees the current set missing in the list.
             refresher.sets.push(set);
             return;
         }
+    }
+
+    /// Unmaps segments that were replaced, except those of which a value was lent, and drops their sets: begins once there are many, and ends
+    /// in a later call, when nobody reads in them any more. Does nothing in a forked child.
+    ///
+    /// Any thread may call this at any time, while others look up, refresh and call this.
+    ///
+    /// # Safety
+    /// `begin` returns a function, or `None` if it cannot tell. The function is true only if
+    ///
+    /// * each reference that a thread, this one included, got from this view before the call of `begin` is no longer used, and the end of
+    ///   its use happens before the function returns; and
+    /// * each thread that has used the view since sees all that was stored before the call of `begin`.
+    ///
+    /// A pointer into a segment that was lent does not count as a reference.
+    pub unsafe fn reclaim(&self, begin: impl FnOnce() -> Option<IsOver>) {
+        // Others refresh or reclaim; then a later call does it.
+        let Some(mut refresher) = self.refresher.try_lock() else { return };
+        if refresher.leaving.is_none() && refresher.replaced.len() + refresher.sets.len() < RECLAIM_BATCH {
+            return;
+        }
+        // Cancellation would unwind this thread in a system call.
+        let _uncancelled = Uncancelled::begin();
+        // A forked child has copies of what the parent's threads were in the middle of.
+        if std::process::id() != self.pid {
+            return;
+        }
+        if refresher.leaving.is_none() {
+            // The current set stays. The others are out of reach: a look-up that begins now finds this one, or a newer one.
+            let Some(is_over) = begin() else { return };
+            let before = refresher.sets.len().saturating_sub(1);
+            let sets = refresher.sets.drain(..before).collect();
+            let replaced = std::mem::take(&mut refresher.replaced);
+            refresher.leaving = Some(Leaving { replaced, sets, is_over });
+        }
+        let Some(mut gone) = refresher.leaving.take_if(|leaving| (leaving.is_over)()) else { return };
+        // Who has lent a value has ended its look-up since, and noted it before.
+        refresher.lent.extend(gone.replaced.extract_if(.., |known| known.segment.is_lent()));
+        // Others may refresh while the kernel unmaps.
+        drop(refresher);
+        drop(gone);
     }
 
     /// Reads the entries below the count in the word `count` that are not known yet, and marks the entries that they replace.
@@ -425,7 +540,7 @@ impl NamespaceView {
     /// Attaches every live entry that is not attached yet.
     fn attach_live(&self, refresher: &mut Refresher) {
         let is_mapped = |known: &&KnownEntry| known.segment.len().is_some();
-        let mut mapped = refresher.replaced.len() + refresher.live.iter().filter(is_mapped).count();
+        let mut mapped = refresher.replaced().count() + refresher.live.iter().filter(is_mapped).count();
         for known in &mut refresher.live {
             let Some(entry) = known.entry.as_ref().filter(|_| matches!(known.segment, Attached::Not)) else { continue };
             // A job that is registered again is rare, and all its values would be missing.

@@ -3,6 +3,7 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::random::Random;
 use super::round_trip::{assert_same, build_modex};
@@ -13,8 +14,8 @@ use crate::realm_resolution::{JobLookup, Realm};
 use crate::recorder;
 use crate::segment::directory::page::PAGE_CAPACITY;
 use crate::segment::{
-    AttachError, Directory, FastValue, FileId, InspectOptions, NamespaceView, PublishError, Publisher, SegmentKind,
-    build_job, inspect_directory,
+    AttachError, Directory, FastResult, FastValue, FileId, InspectOptions, IsOver, NamespaceView, PublishError,
+    Publisher, SegmentKind, build_job, inspect_directory,
 };
 
 fn nspace() -> Nspace {
@@ -146,6 +147,121 @@ fn a_view_maps_a_bounded_number_of_segments() {
     assert!(stats.refreshes > 4990 && view.sets() < 10, "{stats:?}, {} sets", view.sets());
     let late = attach(&publisher);
     assert_modex(&late, 0, "a", Some(4999));
+}
+
+/// Number of mapped segments under a directory, removed files included.
+fn mapped_under(directory: &Path) -> usize {
+    let directory = directory.to_str().expect("ASCII");
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("the mappings of this process");
+    maps.lines().filter(|line| line.contains(directory) && line.contains("/segment-")).count()
+}
+
+#[test]
+fn a_view_that_is_reclaimed_maps_few_segments_however_many_are_published() {
+    let publications = if std::env::var_os("PMIX_TEST_LARGE").is_some() { 20_000 } else { 1_000 };
+    let tmp = tmpdir();
+    let mut publisher = create(tmp.path());
+    let first = publisher.publish(SegmentKind::Job, &job_of_size(7)).expect("room");
+    let view = attach(&publisher);
+    let key = KeyRef::from("a");
+    let (mut lent, mut most) = (Vec::new(), (0, 0));
+    for value in 0..publications {
+        let last = publisher.count() - 1;
+        let segment = numbers(&[0], "a", value);
+        let published = match last < first {
+            true => publisher.publish(SegmentKind::Modex, &segment),
+            false => publisher.publish_replacing(SegmentKind::Modex, &segment, last..=last),
+        };
+        published.expect("room");
+        assert_modex(&view, 0, "a", Some(value));
+        if value.is_multiple_of(200) {
+            let bytes = view.lent_fast_value(Rank(0), &key, Rank(0));
+            assert!(matches!(bytes.result(), FastResult::Number { bits, .. } if bits == u64::from(value)));
+            let segment = view.modex_segments().next().expect("one is live").bytes();
+            // What a C caller keeps: a pointer without a borrow.
+            lent.push((segment.as_ptr(), segment.len(), segment.to_vec()));
+        }
+        reclaim_unread(&view);
+        if value.is_multiple_of(16) {
+            let mapped = view.stats().segments_mapped as usize;
+            most = (most.0.max(mapped), most.1.max(view.sets()));
+        }
+    }
+    let (mapped, sets) = most;
+    assert!(mapped < 100 + lent.len() && sets < 100, "{mapped} mapped segments, {sets} sets");
+    assert!(mapped_under(tmp.path()) < 100 + lent.len());
+    assert_eq!(view.stats().refreshes, u64::from(publications) + 1);
+    assert!(view.is_complete() && view.last_error().is_none());
+    for (start, len, bytes) in lent {
+        // SAFETY: the segment was lent, so it stays mapped as long as the view.
+        assert_eq!(unsafe { std::slice::from_raw_parts(start, len) }, bytes);
+    }
+    drop(view);
+    assert_eq!(mapped_under(tmp.path()), 0);
+}
+
+#[test]
+fn nothing_is_unmapped_while_somebody_reads_or_points_into_it() {
+    let tmp = tmpdir();
+    let mut publisher = create(tmp.path());
+    let mut next = publisher.publish(SegmentKind::Job, &job_of_size(7)).expect("room");
+    publisher.publish(SegmentKind::Modex, &numbers(&[0], "a", 0)).expect("room");
+    let view = attach(&publisher);
+    let mut replace_many = |view: &NamespaceView| {
+        for value in 1..=100 {
+            publisher.publish_replacing(SegmentKind::Modex, &numbers(&[0], "a", value), next..=next).expect("room");
+            next += 1;
+            assert_modex(view, 0, "a", Some(value));
+        }
+    };
+    let first = view.modex(Rank(0), &KeyRef::from("a"));
+    // A value may be lent by who found it before its segment was out of reach.
+    let lent = view.modex_segments().next().expect("one is live");
+    replace_many(&view);
+    assert_eq!(view.stats().segments_mapped, 102);
+    // SAFETY: it cannot tell.
+    unsafe { view.reclaim(|| None) };
+    assert_eq!(view.stats().segments_mapped, 102);
+    let (is_over, times) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
+    let begin = || {
+        let (is_over, times) = (Arc::clone(&is_over), Arc::clone(&times));
+        times.fetch_add(1, Ordering::Relaxed);
+        Some(Box::new(move || is_over.load(Ordering::Relaxed)) as IsOver)
+    };
+    for _ in 0..2 {
+        // SAFETY: it becomes true when nothing of before is used any more.
+        unsafe { view.reclaim(begin) };
+        replace_many(&view);
+        assert_same(Some((&Value::Uint32(0)).into()), first, "a borrowed value");
+    }
+    assert_eq!((view.stats().segments_mapped, times.load(Ordering::Relaxed)), (302, 1), "one at a time");
+    lent.lend();
+    let (start, bytes) = (lent.bytes().as_ptr(), lent.bytes().to_vec());
+    is_over.store(true, Ordering::Relaxed);
+    // SAFETY: as above; from here on nothing that was borrowed is used.
+    unsafe { view.reclaim(begin) };
+    assert_eq!(view.stats().segments_mapped, 203, "what was replaced since may be read");
+    for left in [3, 3] {
+        reclaim_unread(&view);
+        // Those of the job and of the newest values, and one that was lent.
+        assert_eq!((view.stats().segments_mapped, view.sets(), mapped_under(tmp.path())), (left, 1, left as usize));
+        replace_many(&view);
+    }
+    // SAFETY: the segment was lent, so it stays mapped as long as the view.
+    assert_eq!(unsafe { std::slice::from_raw_parts(start, bytes.len()) }, bytes);
+    let newest = view.modex_segments().next().expect("one is live").bytes();
+    assert!(view.lend(&newest[8..16]) && !view.lend(&[0]));
+    reclaim_unread(&view);
+    assert_eq!(view.stats().segments_mapped, 3, "the newest is live");
+    replace_many(&view);
+    reclaim_unread(&view);
+    assert_eq!(view.stats().segments_mapped, 4);
+}
+
+/// Reclaims in a test in which nobody has borrowed from the view.
+fn reclaim_unread(view: &NamespaceView) {
+    // SAFETY: no other thread uses the view, and this one uses nothing that it has borrowed before, but pointers into lent segments.
+    unsafe { view.reclaim(|| Some(Box::new(|| true))) };
 }
 
 #[test]

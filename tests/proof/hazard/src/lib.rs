@@ -9,7 +9,7 @@ mod hazard;
 use std::sync::Arc;
 
 use loom::cell::UnsafeCell;
-use loom::sync::atomic::Ordering;
+use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
 use hazard::{HazardCell, Slots};
@@ -140,5 +140,111 @@ fn unreachable_values_are_freed_without_readers() {
         }
         reading.join().expect("nothing wrong was seen");
         end(place.take(), &mut ended);
+    });
+}
+
+/// What a view is to its readers: sets of which one is current, and which are read as `NamespaceView` reads them.
+struct View {
+    current: AtomicUsize,
+    sets: [Watched; 3],
+}
+
+impl View {
+    fn look_up(&self) {
+        self.sets[self.current.load(Ordering::Acquire)].assert_alive();
+    }
+
+    /// Makes the next set current, and begins a grace period for the one before.
+    fn replace(&self, next: usize, slots: &'static Slots) -> hazard::GracePeriod {
+        self.current.store(next, Ordering::Release);
+        slots.begin_grace().expect("the model has its barrier")
+    }
+}
+
+/// A thread that counts itself, as one does that has no slot or is in a Get already.
+fn counted_reader(view: &Arc<View>, slots: &'static Slots, times: u32) -> thread::JoinHandle<()> {
+    let view = Arc::clone(view);
+    thread::spawn(move || {
+        for _ in 0..times {
+            let _counted = slots.count_reader();
+            view.look_up();
+        }
+    })
+}
+
+/// The view, and a thread that looks up in a Get, `times` times.
+fn view(times: u32) -> (Arc<View>, &'static Slots, thread::JoinHandle<()>, Arc<HazardCell<Watched>>) {
+    let (place, slots) = place();
+    assert!(place.set(Watched::new()).is_empty());
+    let view = Arc::new(View { current: AtomicUsize::new(0), sets: [(); 3].map(|()| Watched::new()) });
+    let seen = Arc::clone(&view);
+    let pinned = reader(&place, slots, times, move |value| {
+        assert!(value.is_some(), "a value is there all the time");
+        seen.look_up();
+    });
+    (view, slots, pinned, place)
+}
+
+#[test]
+fn replaced_sets_are_dropped_without_readers() {
+    check("a set is replaced under one reader in a Get and one that is counted", || {
+        let (view, slots, pinned, place) = view(1);
+        let counted = counted_reader(&view, slots, 1);
+        let mut grace = view.replace(1, slots);
+        let is_over = grace.is_over();
+        if is_over {
+            view.sets[0].end();
+        }
+        pinned.join().expect("nothing wrong was seen");
+        counted.join().expect("nothing wrong was seen");
+        if !is_over {
+            assert!(grace.is_over(), "it goes in the end");
+            view.sets[0].end();
+        }
+        view.look_up();
+        drop(place);
+    });
+}
+
+#[test]
+fn readers_that_come_and_go_do_not_hold_up_the_end() {
+    check("a set is replaced twice under a reader that comes again", || {
+        let (view, slots, pinned, place) = view(2);
+        let mut first = view.replace(1, slots);
+        let is_over = first.is_over();
+        let mut second = view.replace(2, slots);
+        // Each look sees those that were left.
+        if is_over || first.is_over() {
+            view.sets[0].end();
+        }
+        if second.is_over() {
+            view.sets[1].end();
+        }
+        pinned.join().expect("nothing wrong was seen");
+        assert!(first.is_over() && second.is_over(), "both go in the end");
+        drop(place);
+    });
+}
+
+#[test]
+fn counted_readers_that_come_and_go_do_not_hold_up_the_end() {
+    check("a set is replaced twice under a counted reader that comes again", || {
+        let (place, slots) = place();
+        assert!(place.set(Watched::new()).is_empty());
+        let view = Arc::new(View { current: AtomicUsize::new(0), sets: [(); 3].map(|()| Watched::new()) });
+        let counted = counted_reader(&view, slots, 2);
+        // The second period begins before or after the first one has changed the counter.
+        let mut first = view.replace(1, slots);
+        let is_over = first.is_over();
+        let mut second = view.replace(2, slots);
+        if is_over || first.is_over() {
+            view.sets[0].end();
+        }
+        if second.is_over() {
+            view.sets[1].end();
+        }
+        counted.join().expect("nothing wrong was seen");
+        assert!(first.is_over() && second.is_over(), "both go in the end");
+        drop(place);
     });
 }
