@@ -10,8 +10,8 @@ bin=$(rustc --print sysroot)/lib/rustlib/$proof_triple/bin
     echo "$0: llvm-cov is missing: rustup component add llvm-tools" >&2
     exit 1
 }
-# Of the workspace's crates alone: those of others are not asked about.
-CARGO_TARGET_DIR=$target RUSTFLAGS="-C instrument-coverage" cargo build --profile simulate -p pmix-simulate
+# Build scripts and macros are instrumented, too, and write what they run, by default into the directory in which they are run.
+LLVM_PROFILE_FILE=$target/build.profraw CARGO_TARGET_DIR=$target RUSTFLAGS="-C instrument-coverage" cargo build --profile simulate -p pmix-simulate
 simulation=$target/simulate/pmix-simulate
 rm -f "$target"/run.profraw
 LLVM_PROFILE_FILE=$target/run.profraw "$simulation" "$steps" "$seed"
