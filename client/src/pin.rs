@@ -46,6 +46,12 @@ impl PinToken {
         PinToken(())
     }
 
+    /// The proof for look-ups in the mapped segments.
+    #[inline(always)]
+    pub(crate) fn reading(&self) -> Reading<'_> {
+        Reading(PhantomData)
+    }
+
     /// For tests in which no other thread changes the data.
     #[cfg(test)]
     pub(crate) fn for_tests() -> PinToken {

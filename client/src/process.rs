@@ -11,8 +11,8 @@ use pmix_dstore::model::{Info, Proc, Result, Status, keys};
 use crate::get_options::timeout_of;
 use crate::hazard::{Guard, HazardCell};
 use crate::link::progress_externally;
-use crate::pin;
-pub use crate::pin::PinToken;
+use crate::pin::{self, Reader};
+pub use crate::pin::{PinToken, Reading};
 use crate::{AttributeLevel, Client, Environment, hazard, recorder, tool};
 
 /// The client while the process is initialised.
@@ -44,17 +44,32 @@ enum Using<'a> {
 /// nested calls. The client lives until `run` returns, even if another thread finalizes.
 #[inline]
 pub fn with_current<R>(run: impl FnOnce(&Client, Option<&PinToken>) -> R) -> Option<R> {
-    // SAFETY: it is used by this thread, within this call.
-    let slot = unsafe { pin::slot() };
-    let using = match slot {
-        // SAFETY: the slot is of `CURRENT` and of this thread, is free, and is removed only when the thread ends.
-        Some(slot) if slot.is_free() => Using::Pinned(unsafe { CURRENT.enter(slot) }?),
-        _ => Using::Counted(hold_and_get_slot()?),
-    };
-    Some(match &using {
+    Some(match &using()? {
         // SAFETY: the guard has the slot for longer than the call.
         Using::Pinned(client) => run(client, Some(&unsafe { PinToken::new() })),
         Using::Counted(client) => run(client, None),
+    })
+}
+
+/// As [`with_current`], for what reads in the mapped segments and nothing else.
+#[inline]
+pub fn with_reading<R>(run: impl FnOnce(&Client, Reading<'_>) -> R) -> Option<R> {
+    Some(match &using()? {
+        // SAFETY: the guard has the slot for longer than the call.
+        Using::Pinned(client) => run(client, unsafe { PinToken::new() }.reading()),
+        Using::Counted(client) => run(client, Reader::new(None).reading()),
+    })
+}
+
+/// The client, kept alive by the thread's slot if that is free.
+#[inline(always)]
+fn using<'a>() -> Option<Using<'a>> {
+    // SAFETY: it is used by this thread, within the call of the caller, which the result does not outlive.
+    let slot = unsafe { pin::slot() };
+    Some(match slot {
+        // SAFETY: the slot is of `CURRENT` and of this thread, is free, and is removed only when the thread ends.
+        Some(slot) if slot.is_free() => Using::Pinned(unsafe { CURRENT.enter(slot) }?),
+        _ => Using::Counted(hold_and_get_slot()?),
     })
 }
 

@@ -13,7 +13,7 @@ use pmix_dstore::realm_resolution::{JobLookup, Realm, has_no_ranks, node_row_of}
 use pmix_dstore::segment::{FastResult, Target};
 
 use crate::client::{Client, ClientKind, Inner};
-use crate::pin::{PinToken, Reader};
+use crate::pin::Reading;
 use pmix_wire::reply::{GetReply, NodesReply, PeersReply};
 use pmix_wire::{Reply, Request, Version};
 
@@ -35,18 +35,16 @@ const NODE_LIST: KeyRef<'static> = KeyRef::of_constant(keys::NODE_LIST);
 
 impl Client {
     /// The fast path of [`Client::resolve_peers`] for the own job; `None` if the slow path is needed.
-    pub fn peers_here(&self, pin: Option<&PinToken>, node: Option<&[u8]>) -> Option<Result<Ranks>> {
+    pub fn peers_here(&self, reading: Reading<'_>, node: Option<&[u8]>) -> Option<Result<Ranks>> {
         let caller = self.inner.local.caller(true);
-        let reader = Reader::new(pin);
-        let job = self.inner.local.mapped_job(reader.reading())?;
+        let job = self.inner.local.mapped_job(reading)?;
         peers(job, node, caller.rank, caller.hostname).filter(|_| !job.is_damaged())
     }
 
     /// The fast path of [`Client::resolve_nodes`] for the own job: passes the list to `take`, borrowed from the
     /// segment; `None` if the slow path is needed.
-    pub fn nodes_here<R>(&self, pin: Option<&PinToken>, take: impl FnOnce(&[u8]) -> R) -> Option<R> {
-        let reader = Reader::new(pin);
-        let job = self.inner.local.mapped_job(reader.reading())?;
+    pub fn nodes_here<R>(&self, reading: Reading<'_>, take: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        let job = self.inner.local.mapped_job(reading)?;
         match job.fast_value_in(Target::Job, &NODE_LIST).result() {
             // Passed without its NUL.
             FastResult::Text(list) if list.len() > 1 => Some(take(&list[..list.len() - 1])),

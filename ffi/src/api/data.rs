@@ -113,9 +113,9 @@ status_entry! {
         // SAFETY: `nspace` is NULL, or has a NUL or all its bytes.
         let name = unsafe { optional_nspace(nspace) }?;
         // The own job's processes are found without a lock.
-        let here = process::with_current(|client, pin| {
+        let here = process::with_reading(|client, reading| {
             let own = client.me().nspace.as_bytes();
-            let ranks = name.filter(|name| *name == own).and_then(|_| client.peers_here(pin, node))?;
+            let ranks = name.filter(|name| *name == own).and_then(|_| client.peers_here(reading, node))?;
             let pinned = client.attached::<Pinned>()?;
             Some(ranks.and_then(|ranks| pinned.names.procs(own, &ranks)))
         });
@@ -141,8 +141,8 @@ status_entry! {
         nodelist.set(std::ptr::null_mut());
         // SAFETY: `nspace` is NULL, or has a NUL or all its bytes.
         let name = unsafe { optional_nspace(nspace) }?;
-        let here = process::with_current(|client, pin| {
-            name.filter(|name| *name == client.me().nspace.as_bytes()).and_then(|_| client.nodes_here(pin, copy_text))
+        let here = process::with_reading(|client, reading| {
+            name.filter(|name| *name == client.me().nspace.as_bytes()).and_then(|_| client.nodes_here(reading, copy_text))
         });
         if let Some(here) = here.ok_or(Status::ERR_INIT)? {
             nodelist.set(here?);
