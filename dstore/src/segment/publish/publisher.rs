@@ -192,6 +192,9 @@ pub(super) struct Published {
     pub(super) content_hash: u64,
 }
 
+/// A step of carrying live segments over to a new page.
+type CarryingStep = fn(&mut Publisher) -> Result<(), PublishError>;
+
 /// How often another name is tried for a directory that another process took for one without a server.
 const ATTEMPTS: u32 = 8;
 
@@ -434,7 +437,7 @@ impl Publisher {
 
     /// The steps by which a page becomes the first one that readers need. After each of them, readers of either page find all values, and
     /// a server that is started in place of this one goes on.
-    pub(super) const CARRYING: [fn(&mut Publisher) -> Result<(), PublishError>; 4] =
+    pub(super) const CARRYING: [CarryingStep; 4] =
         [Publisher::write_carried, Publisher::count_carried, Publisher::store_first, Publisher::remove_pages];
 
     /// Writes an entry for each live segment at the beginning of the newest page.
@@ -466,7 +469,10 @@ impl Publisher {
     }
 
     /// Removes the pages that no reader needs. Page 0 stays.
-    #[expect(clippy::unnecessary_wraps, reason = "a step of carrying over; what cannot be removed is tried again at the end")]
+    #[expect(
+        clippy::unnecessary_wraps,
+        reason = "a step of carrying over; what cannot be removed is tried again at the end"
+    )]
     fn remove_pages(&mut self) -> Result<(), PublishError> {
         let kept = [0, self.pages.next - 1].map(page_name);
         let inner = &self.inner;

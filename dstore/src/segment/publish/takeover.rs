@@ -269,8 +269,8 @@ mod tests {
 
     use super::*;
     use crate::job::JobData;
-    use crate::segment::directory::page::{PAGES_KEPT, counted};
     use crate::model::{Key, KeyRef, Rank, Value};
+    use crate::segment::directory::page::{PAGES_KEPT, counted};
     use crate::segment::{Directory, ModexBuilder, NamespaceView, build_job};
 
     fn nspace() -> Nspace {

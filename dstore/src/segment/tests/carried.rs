@@ -10,7 +10,9 @@ use crate::model::{Key, KeyRef, Nspace, Rank, Value, keys};
 use crate::modex::ModexData;
 use crate::realm_resolution::JobLookup;
 use crate::segment::directory::page::{PAGE_CAPACITY, PAGES_KEPT, counted};
-use crate::segment::{AttachError, InspectOptions, NamespaceView, Publisher, SegmentKind, build_job, inspect_directory};
+use crate::segment::{
+    AttachError, InspectOptions, NamespaceView, Publisher, SegmentKind, build_job, inspect_directory,
+};
 
 /// Where a page has the number of the first one that readers need.
 const FIRST_AT: u64 = 80;

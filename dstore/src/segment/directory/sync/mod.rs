@@ -9,10 +9,10 @@ mod mapped;
 #[cfg(loom)]
 mod modelled;
 
-#[cfg(all(not(loom), feature = "builder"))]
-pub(crate) use mapped::{CARRIED_MAX, PAGES_KEPT, PageFile};
 #[cfg(not(loom))]
 pub(crate) use mapped::{AtomicPtr, AtomicU64, Complete, Mutex, Ordering, PAGE_CAPACITY, PageMemory};
+#[cfg(all(not(loom), feature = "builder"))]
+pub(crate) use mapped::{CARRIED_MAX, PAGES_KEPT, PageFile};
 #[cfg(loom)]
 pub(crate) use modelled::{
     AtomicPtr, AtomicU64, CARRIED_MAX, Complete, Mutex, Ordering, PAGE_CAPACITY, PAGES_KEPT, PageFile, PageMemory,
