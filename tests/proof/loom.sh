@@ -40,7 +40,11 @@ carry() {
 }
 carry "the first page stored before its entries are counted" \
     's/Publisher::count_carried, Publisher::store_first/Publisher::store_first, Publisher::count_carried/'
+carry "pages removed before another one is the first" \
+    's/Publisher::store_first, Publisher::remove_pages/Publisher::remove_pages, Publisher::store_first/'
 carry "an entry carried over and not written" 's/Publisher::write_carried, Publisher::count_carried/Publisher::count_carried/; s/; 4\] =/; 3] =/'
+expect_found "a missing page is not looked for again" $view 's/if first == before ||/if first >= before ||/' \
+    "assertion .*failed" "${model[@]}"
 
 place=client/src/hazard/mod.rs
 barrier=client/src/hazard/sync.rs

@@ -30,6 +30,7 @@ use crate::segment::directory::limit::check_length;
 use crate::segment::directory::page::{
     CARRIED_MAX, ENTRIES_MAX, Entry, PAGE_CAPACITY, PAGE_PREFIX, PAGES_KEPT, PAGES_MAX, page_name, segment_name,
 };
+use crate::segment::directory::sync::before_removal;
 use crate::segment::layout::error::SegmentError;
 use crate::segment::layout::header::SegmentKind;
 use crate::segment::layout::raw_header::RawHeader;
@@ -476,6 +477,7 @@ impl Publisher {
     fn remove_pages(&mut self) -> Result<(), PublishError> {
         let kept = [0, self.pages.next - 1].map(page_name);
         let inner = &self.inner;
+        before_removal();
         self.others.retain(|(name, id)| {
             let is_old = name.starts_with(PAGE_PREFIX) && !kept.contains(name);
             !(is_old && remove(inner, name, *id, UnlinkatFlags::NoRemoveDir))

@@ -333,9 +333,9 @@ mod tests {
         assert!(view.is_retired() && fs::read_dir(tmp.path()).unwrap().next().is_none(), "nothing is left");
     }
 
-    /// A directory at the moment when its server carries live segments over: it is killed after so many steps of that. A view that read
-    /// nothing since page 0, and the directory's name.
-    fn killed_carrying(tmp: &Path, steps: usize) -> (NamespaceView, OsString, PathBuf) {
+    /// A directory whose server is killed after so many steps of carrying live segments over, or, if it gets so far, when there are `count`
+    /// entries. A view that read nothing since page 0, and the directory's name.
+    fn killed_carrying(tmp: &Path, steps: usize, count: u64) -> (NamespaceView, OsString, PathBuf) {
         let mut publisher = Publisher::create(tmp, &nspace(), None).unwrap();
         publisher.publish(SegmentKind::Job, &build_job(&JobData::new(nspace()), "test").unwrap()).unwrap();
         publisher.publish(SegmentKind::Modex, &numbers(&[("a", 1)])).unwrap();
@@ -345,6 +345,7 @@ mod tests {
         replace_until(&mut publisher, PAGES_KEPT * PAGE_CAPACITY);
         publisher.add_page().unwrap();
         Publisher::CARRYING.iter().take(steps).for_each(|step| step(&mut publisher).unwrap());
+        replace_until(&mut publisher, count);
         let (name, path) = (OsString::from(&publisher.outer_name), publisher.path.clone());
         publisher.is_retired = true;
         (view, name, path)
@@ -370,7 +371,7 @@ mod tests {
     fn a_server_killed_while_it_carries_segments_over_has_a_successor() {
         for steps in 0..=Publisher::CARRYING.len() {
             let tmp = tempfile::tempdir().unwrap();
-            let (view, name, path) = killed_carrying(tmp.path(), steps);
+            let (view, name, path) = killed_carrying(tmp.path(), steps, 0);
             let find = |view: &NamespaceView| ["a", "b"].map(|key| number(view, key));
             let attach = || {
                 let directory = Directory::open(&path, FileId::of(&path).unwrap()).unwrap();
@@ -406,7 +407,7 @@ mod tests {
     #[test]
     fn a_directory_with_another_first_page_is_refused_and_can_be_swept() {
         let tmp = tempfile::tempdir().unwrap();
-        let (_view, name, path) = killed_carrying(tmp.path(), 3);
+        let (_view, name, path) = killed_carrying(tmp.path(), 3, (PAGES_KEPT + 1) * PAGE_CAPACITY + 10);
         let page = path.join("page-0");
         fs::set_permissions(&page, fs::Permissions::from_mode(0o644)).unwrap();
         let good = fs::read(&page).unwrap();

@@ -12,7 +12,7 @@ use crate::model::{KeyRef, Nspace, Rank};
 use crate::segment::directory::error::AttachError;
 use crate::segment::directory::files::{Directory, open_file};
 use crate::segment::directory::page::{Entry, PAGE_CAPACITY, PageMap, count_of, may_be, page_name, segment_name};
-use crate::segment::directory::sync::{AtomicPtr, AtomicU64, Complete, Mutex, Ordering};
+use crate::segment::directory::sync::{AtomicPtr, AtomicU64, Complete, Mutex, Ordering, after_missing};
 use crate::segment::layout::error::SegmentError;
 use crate::segment::layout::header::{HEADER_LEN, SegmentKind};
 use crate::segment::layout::raw_header::RawHeader;
@@ -461,6 +461,7 @@ impl NamespaceView {
                 Err(error) => error,
             };
             // A page is removed after a later one has become the first.
+            after_missing();
             let before = std::mem::replace(&mut first, load_first()?);
             if first == before || attempts.next().is_none() {
                 return Err(error);

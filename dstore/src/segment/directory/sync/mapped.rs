@@ -147,6 +147,17 @@ impl PageFile {
 #[cfg(feature = "builder")]
 const _: () = assert!(size_of::<PageEntry>() == 2 * size_of::<u32>() + 7 * size_of::<u64>(), "no padding");
 
+/// What this process has done before it removes a file is seen by those that do not find it: see [`after_missing`].
+#[cfg(feature = "builder")]
+pub(crate) fn before_removal() {
+    // The kernel takes the lock of the directory.
+}
+
+/// A file was looked for and not found.
+pub(crate) fn after_missing() {
+    // The kernel has taken the lock of the directory, or has read what was written under it.
+}
+
 /// A value that is complete before its address is stored for other threads.
 pub(crate) struct Complete<T>(T);
 

@@ -10,10 +10,11 @@ mod mapped;
 mod modelled;
 
 #[cfg(not(loom))]
-pub(crate) use mapped::{AtomicPtr, AtomicU64, Complete, Mutex, Ordering, PAGE_CAPACITY, PageMemory};
+pub(crate) use mapped::{AtomicPtr, AtomicU64, Complete, Mutex, Ordering, PAGE_CAPACITY, PageMemory, after_missing};
 #[cfg(all(not(loom), feature = "builder"))]
-pub(crate) use mapped::{CARRIED_MAX, PAGES_KEPT, PageFile};
+pub(crate) use mapped::{CARRIED_MAX, PAGES_KEPT, PageFile, before_removal};
 #[cfg(loom)]
 pub(crate) use modelled::{
     AtomicPtr, AtomicU64, CARRIED_MAX, Complete, Mutex, Ordering, PAGE_CAPACITY, PAGES_KEPT, PageFile, PageMemory,
+    after_missing, before_removal,
 };

@@ -138,6 +138,21 @@ impl PageFile {
     }
 }
 
+lazy_static! {
+    /// The kernel's lock of the directory.
+    static ref REMOVALS: loom::sync::Mutex<()> = loom::sync::Mutex::new(());
+}
+
+/// What the thread that removes a file has done before is seen by those that do not find it: see [`after_missing`].
+pub(crate) fn before_removal() {
+    drop(REMOVALS.lock());
+}
+
+/// A file was looked for and not found.
+pub(crate) fn after_missing() {
+    drop(REMOVALS.lock());
+}
+
 /// A value that is complete before its address is stored for other threads; loom checks this.
 pub(crate) struct Complete<T>(UnsafeCell<T>);
 
