@@ -727,6 +727,8 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
+    use crate::model::{Key, KeyRef, Rank, Value};
+    use crate::segment::{Directory, ModexBuilder, NamespaceView};
 
     #[test]
     fn network_file_systems_are_told_from_local_ones() {
@@ -734,6 +736,43 @@ mod tests {
         assert!(local.iter().all(|magic| network_file_system_name(*magic as u32).is_none()));
         assert_eq!(network_file_system_name(libc::NFS_SUPER_MAGIC as u32), Some("NFS"));
         assert_eq!(network_file_system_name(libc::SMB_SUPER_MAGIC as u32), Some("SMB"));
+    }
+
+    #[test]
+    fn the_last_entries_of_a_directory_are_found_and_then_it_is_full() {
+        let tmp = tempfile::tempdir().expect("a temporary directory");
+        let nspace = Nspace::new("job").expect("a short namespace");
+        let segment = |number: u32| {
+            let value = Value::Uint32(number);
+            let mut builder = ModexBuilder::new(nspace.clone());
+            builder.add(Rank(0), &Key::from("key"), &value).expect("a number");
+            builder.finish("test").expect("a segment")
+        };
+        let mut publisher = Publisher::create(tmp.path(), &nspace, None).expect("a directory");
+        publisher.publish(SegmentKind::Modex, &segment(0)).expect("room");
+        // As after so many publications.
+        let number = ENTRIES_MAX / PAGE_CAPACITY;
+        publisher.count = number * PAGE_CAPACITY;
+        (publisher.pages.next, publisher.pages.first) = (number, number - PAGES_KEPT);
+        let mut view: Option<NamespaceView> = None;
+        let refused = (1..).try_for_each(|number| {
+            let newest = publisher.live().last().expect("it is live").order;
+            publisher.publish_replacing(SegmentKind::Modex, &segment(number), newest..=newest)?;
+            let view = view.get_or_insert_with(|| {
+                let directory = Directory::open(publisher.directory(), publisher.directory_id()).expect("our own");
+                NamespaceView::attach(directory).expect("the page is good")
+            });
+            let found = view.modex(Rank(0), &KeyRef::from("key")).and_then(|value| value.as_u32());
+            assert_eq!((found, view.is_complete()), (Some(number), true), "{:?}", view.last_error());
+            Ok(())
+        });
+        assert!(matches!(refused, Err(PublishError::TooManyEntries)), "{refused:?}");
+        assert!(publisher.count() > ENTRIES_MAX && publisher.count() <= u32::MAX.into(), "{}", publisher.count());
+        // Too many pages that are needed, of few entries.
+        publisher.count = PAGES_MAX * PAGE_CAPACITY;
+        publisher.pages.first = 0;
+        let refused = publisher.publish(SegmentKind::Modex, &segment(0));
+        assert!(matches!(refused, Err(PublishError::TooManyEntries)), "{refused:?}");
     }
 
     #[test]
