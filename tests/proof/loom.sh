@@ -28,10 +28,23 @@ weaken() {
 }
 weaken "PUBLISH, the store of the count" $writer "PUBLISH: pairs with the acquire" Release
 weaken "PUBLISH, the load of the count" $page "PUBLISH: pairs with the release" Acquire
+weaken "FIRST, the store" $writer "FIRST: pairs with the acquire" Release
+weaken "FIRST, the load" $page "FIRST: pairs with the release" Acquire
 weaken "RETIRE, the store" $writer "RETIRE: pairs with the acquire" Release
 weaken "RETIRE, the load" $page "RETIRE: pairs with the release" Acquire
 weaken "SET, the store of the pointer" $view "SET: pairs with the acquire" Release
 weaken "SET, the load of the pointer" $view "SET: pairs with the release" Acquire
+
+carry() {
+    expect_found "$1" dstore/src/segment/publish/publisher.rs "$2" "Causality violation|assertion .*failed" "${model[@]}"
+}
+carry "the first page stored before its entries are counted" \
+    's/Publisher::count_carried, Publisher::store_first/Publisher::store_first, Publisher::count_carried/'
+carry "pages removed before another one is the first" \
+    's/Publisher::store_first, Publisher::remove_pages/Publisher::remove_pages, Publisher::store_first/'
+carry "an entry carried over and not written" 's/Publisher::write_carried, Publisher::count_carried/Publisher::count_carried/; s/; 4\] =/; 3] =/'
+expect_found "a missing page is not looked for again" $view 's/if first == before ||/if first >= before ||/' \
+    "assertion .*failed" "${model[@]}"
 
 place=client/src/hazard/mod.rs
 barrier=client/src/hazard/sync.rs

@@ -1,7 +1,7 @@
 //! The publication protocol under loom: publisher and views as they are, in every order that the memory model allows.
 //!
 //! One thread publishes, others attach and look up. The directory is a real one for each order that is tried; its pages
-//! hold two entries, so that the second page is in the models, too.
+//! hold two entries, so that the second page is in the models, too, and the third one, to which segments are carried over.
 
 use std::path::Path;
 
@@ -9,12 +9,13 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread::{Builder, JoinHandle};
 
-use super::{Directory, FileId, ModexBuilder, NamespaceView, Publisher, SegmentKind, build_job};
+use super::{AttachError, Directory, FileId, ModexBuilder, NamespaceView, Publisher, SegmentKind, build_job};
 use crate::codec::ValueRef;
 use crate::job::JobData;
 use crate::model::{Key, KeyRef, Nspace, Rank, Value, keys};
 use crate::modex::ModexData;
 use crate::realm_resolution::JobLookup;
+use crate::segment::directory::page::PAGE_PREFIX;
 
 /// Stack of a model's thread in words: building and checking segments needs more than loom's 32 KiB.
 const STACK: usize = 1 << 17;
@@ -41,8 +42,17 @@ fn spawn(run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
     Builder::new().stack_size(STACK).spawn(run).expect("a thread of the model")
 }
 
-/// Runs `body` in each order with a directory of its own.
+/// Runs `body` in each order with a directory of its own, which has a job.
 fn check(name: &str, body: impl Fn(Publisher, NamespaceView) + Clone + Send + Sync + 'static) {
+    check_empty(name, move |mut publisher| {
+        publisher.publish(SegmentKind::Job, &job(1)).expect("room");
+        let view = attach(publisher.directory());
+        body(publisher, view);
+    });
+}
+
+/// Runs `body` in each order with a directory of its own, which is empty.
+fn check_empty(name: &str, body: impl Fn(Publisher) + Clone + Send + Sync + 'static) {
     let tmp = tempfile::tempdir_in("/dev/shm").expect("a temporary directory");
     let path = tmp.path().to_owned();
     let orders = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
@@ -53,10 +63,7 @@ fn check(name: &str, body: impl Fn(Publisher, NamespaceView) + Clone + Send + Sy
         counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let (path, body) = (path.clone(), body.clone());
         let world = spawn(move || {
-            let mut publisher = Publisher::create(&path, &nspace(), None).expect("a directory");
-            publisher.publish(SegmentKind::Job, &job(1)).expect("room");
-            let view = attach(publisher.directory());
-            body(publisher, view);
+            body(Publisher::create(&path, &nspace(), None).expect("a directory"));
         });
         world.join().expect("nothing wrong was seen");
     });
@@ -136,6 +143,56 @@ fn an_attaching_reader_sees_all_earlier_values() {
         }
         reader.join().expect("a reader");
     });
+}
+
+/// Publishes this version in place of the one before.
+fn replace(publisher: &mut Publisher, next: u32) {
+    let newest = publisher.live().last().expect("one is published").order;
+    publisher.publish_replacing(SegmentKind::Modex, &modex(next), newest..=newest).expect("room");
+}
+
+/// The directory's first two pages are full, each entry in place of the one before. The next publication begins page 2 with the live
+/// segment, makes it the first one that is needed, and removes page 1.
+fn check_carrying(name: &str, lookups: u32, read_before: fn(&NamespaceView), is_late: bool) {
+    check_empty(name, move |mut publisher| {
+        publisher.publish(SegmentKind::Modex, &modex(1)).expect("room");
+        let early = (!is_late).then(|| attach(publisher.directory()));
+        (2..=4).for_each(|next| replace(&mut publisher, next));
+        early.iter().for_each(read_before);
+        let known = Arc::new(AtomicU32::new(4));
+        let reader = spawn({
+            let (known, directory) = (Arc::clone(&known), publisher.directory().to_owned());
+            move || {
+                let view = early.unwrap_or_else(|| attach(&directory));
+                read(&view, &known, lookups);
+                // The file of a segment may be gone. But all pages that are needed are there, and the numbers fit.
+                let error = view.last_error();
+                let is_of_page = match &error {
+                    Some(AttachError::Open { path, .. }) => path.to_string_lossy().contains(PAGE_PREFIX),
+                    error => matches!(error, Some(AttachError::Page { .. })),
+                };
+                assert!(!is_of_page, "assertion failed: {error:?}");
+            }
+        });
+        replace(&mut publisher, 5);
+        known.store(5, Ordering::Release);
+        reader.join().expect("a reader");
+    });
+}
+
+#[test]
+fn a_lagging_reader_goes_on_at_the_page_that_segments_are_carried_over_to() {
+    check_carrying("carrying over, a reader that lags", 2, |_| (), false);
+}
+
+#[test]
+fn a_reader_is_not_misled_by_the_entries_that_are_carried_over() {
+    check_carrying("carrying over, a reader that has read all", 2, |view| assert_eq!(version(view), Some(4)), false);
+}
+
+#[test]
+fn an_attaching_reader_begins_at_the_page_that_segments_are_carried_over_to() {
+    check_carrying("carrying over, a reader that attaches", 1, |_| (), true);
 }
 
 #[test]

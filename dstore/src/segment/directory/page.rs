@@ -4,8 +4,12 @@
 //! it has the only mutable words of the store. The order of a reader's loads rests on one pair of operations, labelled PUBLISH.
 //! The server writes an entry completely and then stores the count with release (two system calls with a fence between them). A
 //! reader that loads the count with acquire sees all entries below it. Entries are never rewritten. If the count exceeds the
-//! entries of a page, the next page exists and holds the rest; its name follows from its number. The count of the first page
-//! covers all pages.
+//! entries of a page, the next page exists and holds the rest; its name follows from its number. The count of page 0 covers all
+//! pages.
+//!
+//! So that the directory of a long job does not grow, the server begins a page with the entries of all live segments now and then: they
+//! are *carried over*. It counts them with one store, then stores the number of that page as the first one that readers need, labelled
+//! FIRST, and then removes the pages before it, but for page 0, which has the words.
 
 use std::fmt;
 use std::fs::File;
@@ -20,13 +24,24 @@ use crate::segment::layout::bytes::{u32_at, u64_at};
 use crate::segment::layout::error::OTHER_RELEASE;
 use crate::segment::layout::header::SegmentKind;
 use crate::segment::layout::page::{
-    ENTRY_REPLACES, PAGE_HEADER_LEN, PAGE_LEN, PAGE_MAGIC, PAGE_VERSION, PageEntry, PageHeader,
+    ENTRY_CARRIED, ENTRY_REPLACES, PAGE_HEADER_LEN, PAGE_LEN, PAGE_MAGIC, PAGE_VERSION, PageEntry, PageHeader,
 };
 
 /// Entries of one page.
 pub(crate) const PAGE_CAPACITY: u64 = super::sync::PAGE_CAPACITY;
-/// Limit of pages: a reader treats a larger count as corrupt.
+/// Limit of pages from the first one that readers need on: a reader treats a larger count as corrupt.
 pub(crate) const PAGES_MAX: u64 = 4096;
+/// Limit of entries that a directory ever has: their number fits the 32 bits of its word, with a page to spare.
+#[cfg(feature = "builder")]
+pub(crate) const ENTRIES_MAX: u64 = u32::MAX as u64 - PAGE_CAPACITY;
+/// Live segments are carried over to a new page when as many pages lie before it that readers need. Few, because the files stay in memory and
+/// each reader that attaches reads the entries of all of them. More than one: readers that look rarely then find the next page where they
+/// left off, and readers of former releases, which need page 1, can attach to all but long jobs.
+#[cfg(feature = "builder")]
+pub(crate) const PAGES_KEPT: u64 = super::sync::PAGES_KEPT;
+/// So many live segments at most are carried over: new entries fill most of the page.
+#[cfg(feature = "builder")]
+pub(crate) const CARRIED_MAX: u64 = super::sync::CARRIED_MAX;
 
 #[cfg(not(loom))]
 const _: () = assert!(PAGE_CAPACITY == 1016);
@@ -47,9 +62,17 @@ pub(crate) struct Entry {
     pub order: u64,
     /// First and last order of the segments that this one replaces.
     pub replaces: Option<(u64, u64)>,
+    /// It repeats the entry of a segment that was live when the page began.
+    pub is_carried: bool,
 }
 
 impl Entry {
+    /// Whether both are entries of one segment.
+    pub(crate) fn has_segment_of(&self, other: &Entry) -> bool {
+        let segment = |entry: &Entry| (entry.kind, entry.file, entry.len, entry.content_hash, entry.order);
+        segment(self) == segment(other)
+    }
+
     /// Whether this entry replaces one of `kind` with this order.
     pub(crate) fn does_replace(&self, kind: SegmentKind, order: u64) -> bool {
         self.kind == kind && self.replaces.is_some_and(|(first, last)| (first..=last).contains(&order))
@@ -96,6 +119,7 @@ impl Entry {
             content_hash: u64::from_le(raw.content_hash),
             order: u64::from_le(raw.place),
             replaces: (flags & ENTRY_REPLACES != 0).then_some(replaces),
+            is_carried: flags & ENTRY_CARRIED != 0,
         }))
     }
 
@@ -103,9 +127,11 @@ impl Entry {
     #[cfg(feature = "builder")]
     pub(crate) fn raw(&self, pos: usize) -> PageEntry {
         let (first, last) = self.replaces.unwrap_or((0, 0));
+        let replaces = if self.replaces.is_some() { ENTRY_REPLACES } else { 0 };
+        let carried = if self.is_carried { ENTRY_CARRIED } else { 0 };
         let mut raw = PageEntry {
             kind: (self.kind as u32).to_le(),
-            flags: if self.replaces.is_some() { ENTRY_REPLACES.to_le() } else { 0 },
+            flags: (replaces | carried).to_le(),
             file: self.file.to_le(),
             len: self.len.to_le(),
             content_hash: self.content_hash.to_le(),
@@ -146,7 +172,26 @@ pub(crate) fn counted(count: u64) -> u64 {
 /// The number of entries in the word; [`None`] if the server cannot have stored the word.
 pub(crate) fn count_of(word: u64) -> Option<u64> {
     let count = word & 0xffff_ffff;
-    (counted(count) == word && count <= PAGES_MAX * PAGE_CAPACITY).then_some(count)
+    (counted(count) == word).then_some(count)
+}
+
+/// The word for the number of the first page that readers need.
+#[cfg(feature = "builder")]
+pub(crate) fn first_word(number: u64) -> u64 {
+    if number == 0 { 0 } else { counted(number) }
+}
+
+/// The number of the first page that readers need in the word, which is zero in a directory of which they need all pages; [`None`] if the
+/// server cannot have stored the word.
+pub(crate) fn first_of(word: u64) -> Option<u64> {
+    if word == 0 { Some(0) } else { count_of(word).filter(|number| *number > 0) }
+}
+
+/// Whether a directory can have these numbers: of entries, and of the first page that readers need. A later first page than page 0 begins
+/// with at least one entry.
+pub(crate) fn may_be(count: u64, first: u64) -> bool {
+    let begin = first * PAGE_CAPACITY;
+    (first == 0 || begin < count) && count.saturating_sub(begin) <= PAGES_MAX * PAGE_CAPACITY
 }
 
 /// What names of pages and segments begin with, before their numbers. The functions below have them as literals: each rank's start
@@ -225,6 +270,25 @@ fn wrong_length(file: &File) -> PageError {
     }
 }
 
+/// Reads a word until it is whole, for a bounded time.
+fn whole(load: impl Fn() -> u64, is_whole: impl Fn(u64) -> bool) -> u64 {
+    /// Number of reads; they take longer than writing a word.
+    const LOOKS: usize = 1000;
+    /// Number of yields after them, so that a server thread that waits for this processor runs.
+    const YIELDS: usize = 100;
+    for look in 0..LOOKS + YIELDS {
+        let word = load();
+        if is_whole(word) {
+            return word;
+        }
+        match look {
+            ..LOOKS => std::hint::spin_loop(),
+            _ => std::thread::yield_now(),
+        }
+    }
+    load()
+}
+
 /// A mapped page.
 pub(crate) struct PageMap {
     memory: PageMemory,
@@ -267,21 +331,15 @@ impl PageMap {
     /// yet. The reader treats the word as corrupt: from then on it asks the server about each miss. The finished word
     /// differs from the torn one, so that the next look-up reads the entries.
     pub(crate) fn whole_count(&self) -> u64 {
-        /// Number of reads; they take longer than writing a word.
-        const LOOKS: usize = 1000;
-        /// Number of yields after them, so that a server thread that waits for this processor runs.
-        const YIELDS: usize = 100;
-        for look in 0..LOOKS + YIELDS {
-            let word = self.count();
-            if count_of(word).is_some() {
-                return word;
-            }
-            match look {
-                ..LOOKS => std::hint::spin_loop(),
-                _ => std::thread::yield_now(),
-            }
-        }
-        self.count()
+        whole(|| self.count(), |word| count_of(word).is_some())
+    }
+
+    /// The number of the first page that readers need; [`None`] if its word is corrupt. All pages from it on, and a count above its
+    /// beginning, can be read after this load. A torn word is read again, as in [`PageMap::whole_count`].
+    pub(crate) fn first(&self) -> Option<u64> {
+        // FIRST: pairs with the release store in `PageWriter::begin_at`.
+        let load = || u64::from_le(self.memory.first().load(Ordering::Acquire));
+        first_of(whole(load, |word| first_of(word).is_some()))
     }
 
     /// Whether the namespace was deregistered.

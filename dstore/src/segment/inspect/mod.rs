@@ -6,6 +6,7 @@ mod report;
 
 use std::fmt::Write as _;
 use std::io::Read;
+use std::iter;
 use std::mem::offset_of;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -14,7 +15,8 @@ use crate::codec::ValueRef;
 use crate::model::{KeyRef, Rank};
 use crate::realm_resolution::{JobLookup, Realm};
 use crate::segment::directory::page::{
-    DamagedEntry, Entry, PAGE_CAPACITY, PAGES_MAX, PageError, check_header, count_of, page_name, segment_name,
+    DamagedEntry, Entry, PAGE_CAPACITY, PAGES_MAX, PageError, check_header, count_of, first_of, may_be, page_name,
+    segment_name,
 };
 use crate::segment::layout::bytes::{slice_at, u32_at, u64_at};
 use crate::segment::layout::error::SegmentError;
@@ -180,10 +182,11 @@ pub fn inspect_directory(path: &Path, options: &InspectOptions) -> std::io::Resu
     let first = read_file(&path.join(page_name(0)))?;
     report.add("page", page_report(&first));
     let mut problems = Vec::new();
-    let entries = read_entries(path, &first, &mut problems);
+    let (begin, entries) = read_entries(path, &first, &mut problems);
     let mut list = Vec::new();
     let mut segments = Report::map();
-    for (index, entry) in entries.iter().enumerate() {
+    for (at, entry) in entries.iter().enumerate() {
+        let index = begin + at as u64;
         let entry = match entry {
             Ok(Some(entry)) => entry,
             Ok(None) => {
@@ -196,10 +199,13 @@ pub fn inspect_directory(path: &Path, options: &InspectOptions) -> std::io::Resu
                 continue;
             }
         };
-        let mut later = entries[index + 1..].iter().flatten().flatten();
-        let is_replaced = later.any(|new| new.does_replace(entry.kind, entry.order));
-        list.push(entry_line(index, entry, is_replaced).into());
-        if is_replaced {
+        let mut later = entries[at + 1..].iter().flatten().flatten();
+        let next = later.find_map(|new| match new.does_replace(entry.kind, entry.order) {
+            true => Some("replaced"),
+            false => (new.is_carried && new.has_segment_of(entry)).then_some("carried over"),
+        });
+        list.push(entry_line(index, entry, next.unwrap_or("live")).into());
+        if next.is_some() {
             continue;
         }
         let name = segment_name(entry.file);
@@ -222,13 +228,25 @@ pub fn inspect_directory(path: &Path, options: &InspectOptions) -> std::io::Resu
     Ok(report)
 }
 
-/// The entries of all pages, up to the first page that cannot be read or is of another version. The first page is always looked at.
-fn read_entries(path: &Path, first: &[u8], problems: &mut Vec<Report>) -> Vec<Result<Option<Entry>, DamagedEntry>> {
-    let count = u64_at(first, offset_of!(PageHeader, count)).ok().and_then(count_of).unwrap_or(0);
+/// The entries of all pages that readers need, up to the first page that cannot be read or is of another version; and the number of the
+/// first one. Page 0, which is `zero`, is always looked at.
+fn read_entries(
+    path: &Path,
+    zero: &[u8],
+    problems: &mut Vec<Report>,
+) -> (u64, Vec<Result<Option<Entry>, DamagedEntry>>) {
+    let word = |at| u64_at(zero, at).ok();
+    let count = word(offset_of!(PageHeader, count)).and_then(count_of).unwrap_or(0);
+    let first = word(offset_of!(PageHeader, first)).and_then(first_of).filter(|first| may_be(count, *first));
+    if first.is_none() {
+        problems.push(Report::from("page-0: impossible number of the first page that is needed, or of entries"));
+    }
+    let begin = first.unwrap_or(0);
     let mut entries = Vec::new();
-    for number in 0..count.div_ceil(PAGE_CAPACITY).clamp(1, PAGES_MAX) {
+    let pages = begin.max(1)..count.div_ceil(PAGE_CAPACITY).min(begin + PAGES_MAX);
+    for number in iter::once(0).chain(pages) {
         let page = match number {
-            0 => Ok(first.to_vec()),
+            0 => Ok(zero.to_vec()),
             number => read_file(&path.join(page_name(number))),
         };
         match page {
@@ -242,6 +260,7 @@ fn read_entries(path: &Path, first: &[u8], problems: &mut Vec<Report>) -> Vec<Re
                     break;
                 }
                 let here = count.saturating_sub(number * PAGE_CAPACITY).min(PAGE_CAPACITY);
+                let here = if number < begin { 0 } else { here };
                 entries.extend((0..here).map(|index| Entry::in_page(&page, index)));
             }
             Err(error) => {
@@ -250,17 +269,23 @@ fn read_entries(path: &Path, first: &[u8], problems: &mut Vec<Report>) -> Vec<Re
             }
         }
     }
-    entries
+    if begin > 0 && !matches!(entries.first(), Some(Ok(Some(Entry { is_carried: true, .. })))) {
+        problems.push(Report::from(format!("{}: it does not begin with what is from before", page_name(begin))));
+    }
+    (begin * PAGE_CAPACITY, entries)
 }
 
-/// An entry in one line.
-fn entry_line(index: usize, entry: &Entry, is_replaced: bool) -> String {
+/// An entry in one line; `state` is what became of its segment.
+fn entry_line(index: u64, entry: &Entry, state: &str) -> String {
     let name = segment_name(entry.file);
     let mut line = format!("{index}: {} {name}, {} bytes, place {}", entry.kind.name(), entry.len, entry.order);
     if let Some((first, last)) = entry.replaces {
         let _ = write!(line, ", replaces {first} to {last}");
     }
-    line.push_str(if is_replaced { ", replaced" } else { ", live" });
+    if entry.is_carried {
+        line.push_str(", from before");
+    }
+    let _ = write!(line, ", {state}");
     line
 }
 
@@ -286,6 +311,11 @@ fn page_report(page: &[u8]) -> Report {
     match u64_at(page, offset_of!(PageHeader, count)).ok().and_then(count_of) {
         Some(count) => report.add("count", count),
         None => report.add("count", "damaged"),
+    }
+    match u64_at(page, offset_of!(PageHeader, first)).ok().and_then(first_of) {
+        Some(0) => {}
+        Some(first) => report.add("first page that is needed", first),
+        None => report.add("first page that is needed", "damaged"),
     }
     report.add("retired", number(offset_of!(PageHeader, retired)) != 0);
     report

@@ -26,13 +26,18 @@ pub(crate) struct PageHeader {
     pub(crate) count: u64,
     /// 1 after the namespace was deregistered; only the first page's word is used.
     pub(crate) retired: u32,
-    pub(crate) reserved2: [u8; 180],
+    pub(crate) reserved2: [u8; 4],
+    /// Number of the first page that readers need, encoded by `first_word`; only page 0's word is used. It came later than the other
+    /// fields, and former readers ignore it: so it is no part of the fingerprint.
+    pub(crate) first: u64,
+    pub(crate) reserved3: [u8; 168],
     pub(crate) nspace: [u8; 256],
 }
 
 const _: () = assert!(size_of::<PageHeader>() == PAGE_HEADER_LEN);
 // The mutable words have their own cache line.
-const _: () = assert!(offset_of!(PageHeader, count) == 64);
+const _: () = assert!(offset_of!(PageHeader, count) == 64 && offset_of!(PageHeader, first) == 80);
+const _: () = assert!(offset_of!(PageHeader, nspace) == 256);
 const _: () = assert!(size_of::<PageEntry>() == 64);
 
 /// Layout of one entry, numbers little-endian.
@@ -53,3 +58,5 @@ pub(crate) struct PageEntry {
 
 /// The fields `replaces_first` and `replaces_last` are valid.
 pub(crate) const ENTRY_REPLACES: u32 = 1;
+/// The entry repeats that of a live segment, so that readers do not need the pages before this one.
+pub(crate) const ENTRY_CARRIED: u32 = 2;

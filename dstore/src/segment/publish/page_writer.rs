@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use std::num::NonZeroU64;
 
 use crate::model::Nspace;
-use crate::segment::directory::page::{Entry, counted, position};
+use crate::segment::directory::page::{Entry, counted, first_word, position};
 use crate::segment::directory::sync::{Ordering, PageFile};
 use crate::segment::layout::page::{PAGE_LEN, PAGE_MAGIC, PAGE_VERSION, PageEntry, PageHeader};
 
@@ -55,6 +55,15 @@ impl PageWriter {
     pub(crate) fn publish(&self, count: NonZeroU64) -> std::io::Result<()> {
         // PUBLISH: pairs with the acquire load in `PageMap::count`.
         self.page.store_count(counted(count.get()).to_le(), Ordering::Release)
+    }
+
+    /// Makes page `number` the first one that readers need. It begins with published entries of all live segments. For page 0 only.
+    ///
+    /// # Errors
+    /// An error of the system.
+    pub(crate) fn begin_at(&self, number: u64) -> std::io::Result<()> {
+        // FIRST: pairs with the acquire load in `PageMap::first`.
+        self.page.store_first(first_word(number).to_le(), Ordering::Release)
     }
 
     /// Marks the namespace as ended. For the first page only.

@@ -27,7 +27,10 @@ use crate::model::Nspace;
 use crate::rank_file;
 use crate::segment::directory::files::{FileId, kind_of};
 use crate::segment::directory::limit::check_length;
-use crate::segment::directory::page::{Entry, PAGE_CAPACITY, PAGES_MAX, page_name, segment_name};
+use crate::segment::directory::page::{
+    CARRIED_MAX, ENTRIES_MAX, Entry, PAGE_CAPACITY, PAGE_PREFIX, PAGES_KEPT, PAGES_MAX, page_name, segment_name,
+};
+use crate::segment::directory::sync::before_removal;
 use crate::segment::layout::error::SegmentError;
 use crate::segment::layout::header::SegmentKind;
 use crate::segment::layout::raw_header::RawHeader;
@@ -130,8 +133,6 @@ pub struct Publisher {
     pub(super) path: PathBuf,
     pub(super) outer_id: FileId,
     pub(super) inner_id: FileId,
-    /// The first page and the newest one, which are the same in a small directory. The first one has the count and the retired word of the
-    /// directory.
     pub(super) pages: Pages,
     pub(super) count: u64,
     pub(super) next_file: u64,
@@ -142,37 +143,58 @@ pub struct Publisher {
     pub(super) is_retired: bool,
 }
 
-/// The pages that are still written. Full ones are closed: a long job has thousands.
+/// The pages that are still written: page 0, which has the words of the directory, and the newest one. Full ones are closed.
 #[derive(Default)]
 pub(super) struct Pages {
-    first: Option<PageWriter>,
-    /// The last one, if it is not the first.
+    zero: Option<PageWriter>,
+    /// The newest one, if it is not page 0.
     newest: Option<PageWriter>,
-    count: u64,
+    /// The number of the next page.
+    next: u64,
+    /// The number of the first one that readers need.
+    first: u64,
 }
 
 impl Pages {
-    pub(super) fn add(&mut self, page: PageWriter) {
-        *(if self.count == 0 { &mut self.first } else { &mut self.newest }) = Some(page);
-        self.count += 1;
+    /// Without any page yet.
+    pub(super) fn from_first(first: u64) -> Pages {
+        Pages { first, ..Pages::default() }
     }
 
-    /// Writes an entry of the newest page, and publishes it.
+    pub(super) fn add(&mut self, number: u64, page: PageWriter) {
+        *(if number == 0 { &mut self.zero } else { &mut self.newest }) = Some(page);
+        self.next = number + 1;
+    }
+
+    fn zero(&self) -> std::io::Result<&PageWriter> {
+        self.zero.as_ref().ok_or_else(|| ErrorKind::NotFound.into())
+    }
+
+    /// Writes an entry of the newest page.
     fn write_entry(&mut self, index: u64, entry: &Entry) -> std::io::Result<()> {
-        let missing = || std::io::Error::from(ErrorKind::NotFound);
-        let newest = if index < PAGE_CAPACITY { &mut self.first } else { &mut self.newest };
-        newest.as_mut().ok_or_else(missing)?.write_entry(index % PAGE_CAPACITY, entry)?;
-        let Some(count) = NonZeroU64::new(index + 1) else { return Ok(()) };
-        self.first.as_ref().ok_or_else(missing)?.publish(count)
+        let newest = if index < PAGE_CAPACITY { &mut self.zero } else { &mut self.newest };
+        let newest = newest.as_mut().ok_or_else(|| std::io::Error::from(ErrorKind::NotFound))?;
+        newest.write_entry(index % PAGE_CAPACITY, entry)
+    }
+
+    /// Publishes all entries below `count`.
+    fn publish(&self, count: u64) -> std::io::Result<()> {
+        let Some(count) = NonZeroU64::new(count) else { return Ok(()) };
+        self.zero()?.publish(count)
     }
 }
 
 pub(super) struct Published {
     pub(super) segment: LiveSegment,
+    /// The number of its file.
+    pub(super) file: u64,
     pub(super) name: String,
     pub(super) id: FileId,
     pub(super) content_hash: u64,
 }
+
+/// A step of carrying live segments over to a new page.
+type CarryingStep = fn(&mut Publisher) -> Result<(), PublishError>;
 
 /// How often another name is tried for a directory that another process took for one without a server.
 const ATTEMPTS: u32 = 8;
@@ -367,13 +389,7 @@ impl Publisher {
         if header.nspace != self.nspace.as_bytes() {
             return Err(PublishError::NotASegment(SegmentError::OtherNspace));
         }
-        let number = self.count / PAGE_CAPACITY;
-        if number >= PAGES_MAX {
-            return Err(PublishError::TooManyEntries);
-        }
-        if number == self.pages.count {
-            self.add_page()?;
-        }
+        self.make_room()?;
         let name = segment_name(self.next_file);
         let (_, id) = self.write_file(&name, segment)?;
         let index = self.count;
@@ -382,18 +398,18 @@ impl Publisher {
             Some((_, last)) if self.live.iter().any(|l| l.segment.kind == kind && l.segment.order > last) => last,
             _ => index,
         };
-        let entry = Entry { kind, file: self.next_file, len, content_hash: header.content_hash, order, replaces };
+        let (file, content_hash) = (self.next_file, header.content_hash);
+        let entry = Entry { kind, file, len, content_hash, order, replaces, is_carried: false };
         self.next_file += 1;
-        let written = self.pages.write_entry(index, &entry);
+        let written = self.pages.write_entry(index, &entry).and_then(|()| self.pages.publish(index + 1));
         if let Err(error) = written {
             remove(&self.inner, &name, id, UnlinkatFlags::NoRemoveDir);
-            return Err(PublishError::Io { action: "write", path: self.path.join(page_name(number)), error });
+            return Err(self.page_error(index / PAGE_CAPACITY, error));
         }
         self.count += 1;
         let (replaced, mut live): (Vec<_>, Vec<_>) =
             self.live.drain(..).partition(|other| entry.does_replace(other.segment.kind, other.segment.order));
-        let content_hash = entry.content_hash;
-        live.push(Published { segment: LiveSegment { kind, order, len }, name, id, content_hash });
+        live.push(Published { segment: LiveSegment { kind, order, len }, file, name, id, content_hash });
         live.sort_by_key(|live| live.segment.order);
         self.live = live;
         // Only now, when readers can find the data in the new segment.
@@ -403,14 +419,84 @@ impl Publisher {
         Ok(self.count)
     }
 
+    /// Makes a page for the next entry if it needs one, and carries the live segments over to it if that is due.
+    fn make_room(&mut self) -> Result<(), PublishError> {
+        let number = self.count / PAGE_CAPACITY;
+        let kept = number - self.pages.first;
+        if kept >= PAGES_MAX || self.count > ENTRIES_MAX {
+            return Err(PublishError::TooManyEntries);
+        }
+        if number == self.pages.next {
+            self.add_page()?;
+        }
+        let is_begun = !self.count.is_multiple_of(PAGE_CAPACITY);
+        if is_begun || kept < PAGES_KEPT || self.live.is_empty() || self.live.len() as u64 > CARRIED_MAX {
+            return Ok(());
+        }
+        Self::CARRYING.iter().try_for_each(|step| step(self))
+    }
+
+    /// The steps by which a page becomes the first one that readers need. After each of them, readers of either page find all values, and
+    /// a server that is started in place of this one goes on.
+    pub(super) const CARRYING: [CarryingStep; 4] =
+        [Publisher::write_carried, Publisher::count_carried, Publisher::store_first, Publisher::remove_pages];
+
+    /// Writes an entry for each live segment at the beginning of the newest page.
+    fn write_carried(&mut self) -> Result<(), PublishError> {
+        for (index, live) in (self.count..).zip(&self.live) {
+            let LiveSegment { kind, order, len } = live.segment;
+            let (file, content_hash) = (live.file, live.content_hash);
+            let entry = Entry { kind, file, len, content_hash, order, replaces: None, is_carried: true };
+            let written = self.pages.write_entry(index, &entry);
+            written.map_err(|error| self.page_error(index / PAGE_CAPACITY, error))?;
+        }
+        Ok(())
+    }
+
+    /// Publishes them, all at once: a reader that begins with their page finds all of them.
+    fn count_carried(&mut self) -> Result<(), PublishError> {
+        let count = self.count + self.live.len() as u64;
+        self.pages.publish(count).map_err(|error| self.page_error(0, error))?;
+        self.count = count;
+        Ok(())
+    }
+
+    /// Makes the newest page the first one that readers need.
+    fn store_first(&mut self) -> Result<(), PublishError> {
+        let number = self.pages.next - 1;
+        self.pages.zero().and_then(|page| page.begin_at(number)).map_err(|error| self.page_error(0, error))?;
+        self.pages.first = number;
+        Ok(())
+    }
+
+    /// Removes the pages that no reader needs. Page 0 stays.
+    #[expect(
+        clippy::unnecessary_wraps,
+        reason = "a step of carrying over; what cannot be removed is tried again at the end"
+    )]
+    fn remove_pages(&mut self) -> Result<(), PublishError> {
+        let kept = [0, self.pages.next - 1].map(page_name);
+        let inner = &self.inner;
+        before_removal();
+        self.others.retain(|(name, id)| {
+            let is_old = name.starts_with(PAGE_PREFIX) && !kept.contains(name);
+            !(is_old && remove(inner, name, *id, UnlinkatFlags::NoRemoveDir))
+        });
+        Ok(())
+    }
+
+    fn page_error(&self, number: u64, error: std::io::Error) -> PublishError {
+        PublishError::Io { action: "write", path: self.path.join(page_name(number)), error }
+    }
+
     /// Makes the next page's file.
-    fn add_page(&mut self) -> Result<(), PublishError> {
-        let number = self.pages.count;
+    pub(super) fn add_page(&mut self) -> Result<(), PublishError> {
+        let number = self.pages.next;
         let name = page_name(number);
         let (file, id) = self.write_file(&name, &PageWriter::image(&self.nspace, number))?;
         match PageWriter::new(file) {
             Ok(page) => {
-                self.pages.add(page);
+                self.pages.add(number, page);
                 self.others.push((name, id));
                 Ok(())
             }
@@ -470,7 +556,7 @@ impl Drop for Publisher {
         }
         file_ban::check();
         self.is_retired = true;
-        if let Some(page) = &self.pages.first {
+        if let Some(page) = &self.pages.zero {
             // A failure is ignored: readers notice that the files are gone.
             let _ = page.retire();
         }
@@ -641,6 +727,8 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
+    use crate::model::{Key, KeyRef, Rank, Value};
+    use crate::segment::{Directory, ModexBuilder, NamespaceView};
 
     #[test]
     fn network_file_systems_are_told_from_local_ones() {
@@ -648,6 +736,43 @@ mod tests {
         assert!(local.iter().all(|magic| network_file_system_name(*magic as u32).is_none()));
         assert_eq!(network_file_system_name(libc::NFS_SUPER_MAGIC as u32), Some("NFS"));
         assert_eq!(network_file_system_name(libc::SMB_SUPER_MAGIC as u32), Some("SMB"));
+    }
+
+    #[test]
+    fn the_last_entries_of_a_directory_are_found_and_then_it_is_full() {
+        let tmp = tempfile::tempdir().expect("a temporary directory");
+        let nspace = Nspace::new("job").expect("a short namespace");
+        let segment = |number: u32| {
+            let value = Value::Uint32(number);
+            let mut builder = ModexBuilder::new(nspace.clone());
+            builder.add(Rank(0), &Key::from("key"), &value).expect("a number");
+            builder.finish("test").expect("a segment")
+        };
+        let mut publisher = Publisher::create(tmp.path(), &nspace, None).expect("a directory");
+        publisher.publish(SegmentKind::Modex, &segment(0)).expect("room");
+        // As after so many publications.
+        let number = ENTRIES_MAX / PAGE_CAPACITY;
+        publisher.count = number * PAGE_CAPACITY;
+        (publisher.pages.next, publisher.pages.first) = (number, number - PAGES_KEPT);
+        let mut view: Option<NamespaceView> = None;
+        let refused = (1..).try_for_each(|number| {
+            let newest = publisher.live().last().expect("it is live").order;
+            publisher.publish_replacing(SegmentKind::Modex, &segment(number), newest..=newest)?;
+            let view = view.get_or_insert_with(|| {
+                let directory = Directory::open(publisher.directory(), publisher.directory_id()).expect("our own");
+                NamespaceView::attach(directory).expect("the page is good")
+            });
+            let found = view.modex(Rank(0), &KeyRef::from("key")).and_then(|value| value.as_u32());
+            assert_eq!((found, view.is_complete()), (Some(number), true), "{:?}", view.last_error());
+            Ok(())
+        });
+        assert!(matches!(refused, Err(PublishError::TooManyEntries)), "{refused:?}");
+        assert!(publisher.count() > ENTRIES_MAX && publisher.count() <= u32::MAX.into(), "{}", publisher.count());
+        // Too many pages that are needed, of few entries.
+        publisher.count = PAGES_MAX * PAGE_CAPACITY;
+        publisher.pages.first = 0;
+        let refused = publisher.publish(SegmentKind::Modex, &segment(0));
+        assert!(matches!(refused, Err(PublishError::TooManyEntries)), "{refused:?}");
     }
 
     #[test]

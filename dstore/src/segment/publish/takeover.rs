@@ -1,12 +1,13 @@
 //! A directory whose server was killed, taken over by the server that is started in its place.
 //!
-//! Readers have its page and segments mapped, and go on: the page and the live segments stay what they are. Everything is read as if anybody
-//! had written it, though only the server's user can.
+//! Readers have its pages and segments mapped, and go on: the pages and the live segments stay what they are. Everything is read as if
+//! anybody had written it, though only the server's user can.
 
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::Read;
+use std::iter;
 use std::mem::offset_of;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -25,7 +26,8 @@ use crate::file_ban;
 use crate::model::Nspace;
 use crate::segment::directory::files::{FileId, kind_of};
 use crate::segment::directory::page::{
-    Entry, PAGE_CAPACITY, PAGE_PREFIX, PAGES_MAX, SEGMENT_PREFIX, check_header, count_of, page_name, segment_name,
+    Entry, PAGE_CAPACITY, PAGE_PREFIX, SEGMENT_PREFIX, check_header, count_of, first_of, may_be, page_name,
+    segment_name,
 };
 use crate::segment::layout::bytes::{u32_at, u64_at};
 use crate::segment::layout::header::SegmentKind;
@@ -69,7 +71,7 @@ impl Publisher {
             path,
             outer_id,
             inner_id,
-            pages: PagesInUse::default(),
+            pages: PagesInUse::from_first(pages.first),
             count: pages.count,
             next_file,
             live: Vec::new(),
@@ -82,7 +84,7 @@ impl Publisher {
         for entry in live {
             publisher.take_segment(&entry, &mut readers)?;
         }
-        for number in 0..pages.images.len() as u64 {
+        for number in pages.numbers() {
             publisher.take_page(number)?;
         }
         publisher.remove_rest()?;
@@ -112,7 +114,7 @@ impl Publisher {
             readers.push((segment, reader));
         }
         let id = FileId::from(&stat);
-        self.live.push(Published { segment, name, id, content_hash: entry.content_hash });
+        self.live.push(Published { segment, file: entry.file, name, id, content_hash: entry.content_hash });
         Ok(())
     }
 
@@ -131,13 +133,13 @@ impl Publisher {
         if FileId::from(&fstat(&opened).map_err(failed)?) != id {
             return Err(format!("{name}: another file has its name by now"));
         }
-        self.pages.add(PageWriter::new(opened).map_err(|error| format!("{name}: {error}"))?);
+        self.pages.add(number, PageWriter::new(opened).map_err(|error| format!("{name}: {error}"))?);
         self.others.push((name, id));
         Ok(())
     }
 
-    /// Removes what the killed server had begun or had not yet removed: its socket, segments that are not live, and a page without entries,
-    /// which no reader maps.
+    /// Removes what the killed server had begun or had not yet removed: its socket, segments that are not live, a page without entries,
+    /// which no reader maps, and pages that readers do not need any more.
     fn remove_rest(&self) -> Result<(), String> {
         let listed = fs::read_dir(format!("/proc/self/fd/{}", self.inner.as_raw_fd())).map_err(|e| e.to_string())?;
         for entry in listed {
@@ -154,36 +156,49 @@ impl Publisher {
     }
 }
 
-/// The pages of a directory.
+/// The pages of a directory that readers need.
 struct Pages {
+    /// Those from the first one on.
     images: Vec<Vec<u8>>,
+    first: u64,
     count: u64,
 }
 
-fn read_pages(inner: &OwnedFd, nspace: &Nspace) -> Result<Pages, String> {
-    let mut images = Vec::new();
-    let mut needed = 1;
-    let mut count = 0;
-    while (images.len() as u64) < needed {
-        let number = images.len() as u64;
-        let name = page_name(number);
-        let (mut file, stat) = open_own(inner, &name)?;
-        let image = match stat.st_size as usize {
-            PAGE_LEN => read_all(&mut file, PAGE_LEN as u64).map_err(|why| format!("{name}: {why}"))?,
-            _ => return Err(format!("{name}: its length is wrong")),
-        };
-        check_page(&image, number, nspace).map_err(|why| format!("{name}: {why}"))?;
-        if number == 0 {
-            let word = u64_at(&image, offset_of!(PageHeader, count)).unwrap_or(0);
-            count = count_of(word).ok_or("page-0: impossible count")?;
-            if u32_at(&image, offset_of!(PageHeader, retired)) != Ok(0) {
-                return Err("the server has given it up".into());
-            }
-            needed = count.div_ceil(PAGE_CAPACITY).clamp(1, PAGES_MAX);
-        }
-        images.push(image);
+impl Pages {
+    /// The numbers of the pages with page 0, which is needed for its words.
+    fn numbers(&self) -> impl Iterator<Item = u64> + use<> {
+        iter::once(0).chain(self.first.max(1)..self.first + self.images.len() as u64)
     }
-    Ok(Pages { images, count })
+}
+
+fn read_pages(inner: &OwnedFd, nspace: &Nspace) -> Result<Pages, String> {
+    let zero = read_page(inner, nspace, 0)?;
+    let word = |at| u64_at(&zero, at).unwrap_or(0);
+    let count = count_of(word(offset_of!(PageHeader, count))).ok_or("page-0: impossible count")?;
+    let first = first_of(word(offset_of!(PageHeader, first))).filter(|first| may_be(count, *first));
+    let first = first.ok_or("page-0: impossible number of the first page that is needed, or of entries")?;
+    if u32_at(&zero, offset_of!(PageHeader, retired)) != Ok(0) {
+        return Err("the server has given it up".into());
+    }
+    let mut images = Vec::new();
+    if first == 0 {
+        images.push(zero);
+    }
+    for number in first.max(1)..count.div_ceil(PAGE_CAPACITY) {
+        images.push(read_page(inner, nspace, number)?);
+    }
+    Ok(Pages { images, first, count })
+}
+
+fn read_page(inner: &OwnedFd, nspace: &Nspace, number: u64) -> Result<Vec<u8>, String> {
+    let name = page_name(number);
+    let (mut file, stat) = open_own(inner, &name)?;
+    let image = match stat.st_size as usize {
+        PAGE_LEN => read_all(&mut file, PAGE_LEN as u64).map_err(|why| format!("{name}: {why}"))?,
+        _ => return Err(format!("{name}: its length is wrong")),
+    };
+    check_page(&image, number, nspace).map_err(|why| format!("{name}: {why}"))?;
+    Ok(image)
 }
 
 /// Checks that these are the bytes of a page of the namespace.
@@ -201,10 +216,20 @@ fn check_page(image: &[u8], number: u64, nspace: &Nspace) -> Result<(), String> 
 /// The entries that no other one replaces, oldest first; and the first number that no file has.
 fn live_entries(pages: &Pages) -> Result<(Vec<Entry>, u64), String> {
     let (mut live, mut next_file) = (Vec::<Entry>::new(), 0);
-    for index in 0..pages.count {
-        let page = pages.images.get((index / PAGE_CAPACITY) as usize).ok_or("a page is missing")?;
+    let begin = pages.first * PAGE_CAPACITY;
+    for index in begin..pages.count {
+        let number = index / PAGE_CAPACITY;
+        let page = pages.images.get((number - pages.first) as usize).ok_or("a page is missing")?;
         let entry = Entry::in_page(page, index % PAGE_CAPACITY).map_err(|_| format!("entry {index} is damaged"))?;
         let entry = entry.ok_or("it is of a newer release")?;
+        // Carried over to a page that did not become the first one, or was not yet.
+        if entry.is_carried && live.iter().any(|other| other.has_segment_of(&entry)) {
+            continue;
+        }
+        let begins = pages.first > 0 && number == pages.first;
+        if entry.is_carried && !begins || !entry.is_carried && begins && index == begin {
+            return Err(format!("entry {index} is not what it can be there"));
+        }
         live.retain(|other| !entry.does_replace(other.kind, other.order));
         next_file = next_file.max(entry.file.checked_add(1).ok_or("impossible number of a file")?);
         live.push(entry);
@@ -245,6 +270,7 @@ mod tests {
     use super::*;
     use crate::job::JobData;
     use crate::model::{Key, KeyRef, Rank, Value};
+    use crate::segment::directory::page::{PAGES_KEPT, counted};
     use crate::segment::{Directory, ModexBuilder, NamespaceView, build_job};
 
     fn nspace() -> Nspace {
@@ -307,6 +333,98 @@ mod tests {
         assert!(view.is_retired() && fs::read_dir(tmp.path()).unwrap().next().is_none(), "nothing is left");
     }
 
+    /// A directory whose server is killed after so many steps of carrying live segments over, or, if it gets so far, when there are `count`
+    /// entries. A view that read nothing since page 0, and the directory's name.
+    fn killed_carrying(tmp: &Path, steps: usize, count: u64) -> (NamespaceView, OsString, PathBuf) {
+        let mut publisher = Publisher::create(tmp, &nspace(), None).unwrap();
+        publisher.publish(SegmentKind::Job, &build_job(&JobData::new(nspace()), "test").unwrap()).unwrap();
+        publisher.publish(SegmentKind::Modex, &numbers(&[("a", 1)])).unwrap();
+        let directory = Directory::open(publisher.directory(), publisher.directory_id()).unwrap();
+        let view = NamespaceView::attach(directory).unwrap();
+        publisher.publish(SegmentKind::Modex, &numbers(&[("b", 2)])).unwrap();
+        replace_until(&mut publisher, PAGES_KEPT * PAGE_CAPACITY);
+        publisher.add_page().unwrap();
+        Publisher::CARRYING.iter().take(steps).for_each(|step| step(&mut publisher).unwrap());
+        replace_until(&mut publisher, count);
+        let (name, path) = (OsString::from(&publisher.outer_name), publisher.path.clone());
+        publisher.is_retired = true;
+        (view, name, path)
+    }
+
+    /// Publishes the newest value of `b` in place of the one before, until there are so many entries.
+    fn replace_until(publisher: &mut Publisher, count: u64) {
+        let segment = numbers(&[("b", 3)]);
+        while publisher.count() < count {
+            let newest = publisher.live().last().unwrap().order;
+            publisher.publish_replacing(SegmentKind::Modex, &segment, newest..=newest).unwrap();
+        }
+    }
+
+    fn pages(path: &Path) -> Vec<String> {
+        let names = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut pages: Vec<String> = names.filter(|name| name.starts_with(PAGE_PREFIX)).collect();
+        pages.sort();
+        pages
+    }
+
+    #[test]
+    fn a_server_killed_while_it_carries_segments_over_has_a_successor() {
+        for steps in 0..=Publisher::CARRYING.len() {
+            let tmp = tempfile::tempdir().unwrap();
+            let (view, name, path) = killed_carrying(tmp.path(), steps, 0);
+            let find = |view: &NamespaceView| ["a", "b"].map(|key| number(view, key));
+            let attach = || {
+                let directory = Directory::open(&path, FileId::of(&path).unwrap()).unwrap();
+                NamespaceView::attach(directory).unwrap()
+            };
+            // What is left is read by a rank that attaches, and by one that looks.
+            let late = attach();
+            assert_eq!((find(&late), late.is_complete()), ([Some(1), Some(3)], true), "{steps}");
+            let (mut publisher, readers) = take(tmp.path(), &name).unwrap_or_else(|why| panic!("{steps}: {why}"));
+            assert_eq!(readers.len(), 2, "{steps}");
+            let is_carried = steps >= 3;
+            let left: &[&str] =
+                if is_carried { &["page-0", "page-4"] } else { &["page-0", "page-1", "page-2", "page-3", "page-4"] };
+            // Page 4 has no published entry before the second step.
+            assert_eq!(pages(&path), left[..left.len() - usize::from(steps < 2)], "{steps}");
+            publisher.publish(SegmentKind::Modex, &numbers(&[("b", 4)])).unwrap();
+            for view in [&view, &late, &attach()] {
+                assert_eq!((find(view), view.is_complete()), ([Some(1), Some(4)], true), "{steps}");
+            }
+            // After the second step alone, page 4 is not the first one that is needed, and page 5 is next.
+            replace_until(&mut publisher, (PAGES_KEPT + 2) * PAGE_CAPACITY);
+            let expected: &[&str] = if steps == 2 { &["page-0", "page-5"] } else { &["page-0", "page-4", "page-5"] };
+            assert_eq!(pages(&path), expected, "{steps}");
+            for view in [&view, &late, &attach()] {
+                assert_eq!((find(view), view.is_complete()), ([Some(1), Some(3)], true), "{steps}");
+                assert_eq!(view.stats().segments_live, 4, "{steps}");
+            }
+            drop(publisher);
+            assert!(view.is_retired() && fs::read_dir(tmp.path()).unwrap().next().is_none(), "nothing is left");
+        }
+    }
+
+    #[test]
+    fn a_directory_with_another_first_page_is_refused_and_can_be_swept() {
+        let tmp = tempfile::tempdir().unwrap();
+        let (_view, name, path) = killed_carrying(tmp.path(), 3, (PAGES_KEPT + 1) * PAGE_CAPACITY + 10);
+        let page = path.join("page-0");
+        fs::set_permissions(&page, fs::Permissions::from_mode(0o644)).unwrap();
+        let good = fs::read(&page).unwrap();
+        let at = offset_of!(PageHeader, first);
+        let lies = (1..8).filter(|number| *number != PAGES_KEPT).map(counted);
+        for lie in lies.chain([counted(0), 1, PAGES_KEPT, u64::MAX, counted(PAGES_KEPT) ^ 1 << 40]) {
+            let mut bad = good.clone();
+            bad[at..at + 8].copy_from_slice(&lie.to_le_bytes());
+            fs::write(&page, bad).unwrap();
+            assert!(take(tmp.path(), &name).is_err(), "{lie:#x}");
+        }
+        let parent = File::open(tmp.path()).unwrap();
+        let abandoned = Abandoned::find(parent.as_fd(), &name).unwrap().unwrap();
+        abandoned.remove(parent.as_fd(), &name).unwrap();
+        assert!(fs::read_dir(tmp.path()).unwrap().next().is_none());
+    }
+
     /// Whatever is changed, nothing is taken over, and the directory can still be swept.
     #[test]
     fn a_directory_with_a_changed_file_is_refused() {
@@ -329,8 +447,8 @@ mod tests {
                 fs::write(file, bytes).unwrap();
             }
         };
-        // Magic, version, length, number, count, retired, namespace; an entry.
-        for at in [0, 8, 12, 16, 20, 28, 64, 72, 256, 512, 575] {
+        // Magic, version, length, number, count, retired, the first page, namespace; an entry.
+        for at in [0, 8, 12, 16, 20, 28, 64, 72, 80, 84, 256, 512, 575] {
             change("page-0", &flip(at));
         }
         let len = numbers(&[("c", 3)]).len();

@@ -11,8 +11,8 @@ use crate::codec::ValueRef;
 use crate::model::{KeyRef, Nspace, Rank};
 use crate::segment::directory::error::AttachError;
 use crate::segment::directory::files::{Directory, open_file};
-use crate::segment::directory::page::{Entry, PAGE_CAPACITY, PageMap, count_of, page_name, segment_name};
-use crate::segment::directory::sync::{AtomicPtr, AtomicU64, Complete, Mutex, Ordering};
+use crate::segment::directory::page::{Entry, PAGE_CAPACITY, PageMap, count_of, may_be, page_name, segment_name};
+use crate::segment::directory::sync::{AtomicPtr, AtomicU64, Complete, Mutex, Ordering, after_missing};
 use crate::segment::layout::error::SegmentError;
 use crate::segment::layout::header::{HEADER_LEN, SegmentKind};
 use crate::segment::layout::raw_header::RawHeader;
@@ -81,6 +81,8 @@ struct Refresher {
     known: u64,
     /// The entries that no other entry replaces, by their numbers.
     live: Vec<KnownEntry>,
+    /// Those that were live before reading began at a later page, until they are found carried over to it.
+    former: Vec<KnownEntry>,
     /// Replaced ones whose segments are mapped: a look-up on another thread may still read them, and callers have borrowed from them.
     replaced: Vec<KnownEntry>,
     /// Sets that were current, and the current one as the last: a look-up on another thread may still read in an earlier one. A set has a
@@ -432,14 +434,16 @@ impl NamespaceView {
         let refresher = if is_at_home { Some(self.refresher.lock()) } else { self.refresher.try_lock() };
         let Some(mut refresher) = refresher else { return };
         for attempt in 1..=Self::ATTEMPTS_MAX {
-            let count = self.page.whole_count();
+            let mut count = self.page.whole_count();
             if count == self.loaded().count.load(Ordering::Relaxed) && attempt == 1 {
                 return;
             }
             refresher.missing = 0;
             refresher.last_error = None;
-            let is_complete = self.read_entries(&mut refresher, count);
-            self.attach_live(&mut refresher);
+            let is_complete = self.read_entries(&mut refresher, &mut count);
+            if is_complete {
+                self.attach_live(&mut refresher);
+            }
             // Files of replaced segments are removed after the replacing entry was published.
             if refresher.missing != 0 && self.page.count() != count && attempt < Self::ATTEMPTS_MAX {
                 continue;
@@ -504,37 +508,84 @@ impl NamespaceView {
     }
 
     /// Reads the entries below the count in the word `count` that are not known yet, and marks the entries that they replace.
-    /// Returns whether all of them could be read.
-    fn read_entries(&self, refresher: &mut Refresher, count: u64) -> bool {
-        let damaged = |what| Some(AttachError::Page { path: self.directory.path().join(page_name(0)), what });
-        let Some(count) = count_of(count) else {
-            refresher.last_error = damaged("impossible count");
-            return false;
-        };
-        while refresher.known < count {
-            let index = refresher.known;
-            let (number, at) = (index / PAGE_CAPACITY, index % PAGE_CAPACITY);
+    /// Returns whether all of them could be read. The word is loaded again if it is too old for the first page that is needed.
+    fn read_entries(&self, refresher: &mut Refresher, count: &mut u64) -> bool {
+        let read = self.read_new_entries(refresher, count);
+        // All entries that were carried over are known, as they were counted at once: the others have been replaced.
+        let Refresher { former, replaced, .. } = &mut *refresher;
+        replaced.extend(former.drain(..).filter(|known| known.segment.len().is_some()));
+        match read {
+            Ok(()) => true,
+            Err(error) => {
+                refresher.last_error = Some(error);
+                false
+            }
+        }
+    }
+
+    fn read_new_entries(&self, refresher: &mut Refresher, count: &mut u64) -> Result<(), AttachError> {
+        let number_of = |count| count_of(count).ok_or_else(|| self.damaged("impossible count"));
+        let mut end = number_of(*count)?;
+        while refresher.known < end {
+            let (mut number, at) = (refresher.known / PAGE_CAPACITY, refresher.known % PAGE_CAPACITY);
+            if at == 0 {
+                number = self.begin_page(refresher, number, count)?;
+                end = number_of(*count)?;
+            }
             let entry = match &refresher.page {
                 _ if number == 0 => self.page.entry(at),
                 Some((newest, page)) if *newest == number => page.entry(at),
-                _ => match open_page(&self.directory, number) {
-                    Ok(page) => {
-                        refresher.page = Some((number, page));
-                        continue;
-                    }
-                    Err(error) => {
-                        refresher.last_error = Some(error);
-                        return false;
-                    }
-                },
+                _ => return Err(self.damaged("no page")),
             };
-            let Ok(entry) = entry else {
-                refresher.last_error = damaged("damaged entry");
-                return false;
-            };
-            refresher.add(entry);
+            refresher.add(entry.map_err(|_| self.damaged("damaged entry"))?);
         }
-        true
+        Ok(())
+    }
+
+    /// Opens page `number`, which is that of the next entry, or a later one if that is the first page that readers need by now: it begins
+    /// with the entries of all segments that were live then. Returns the page's number.
+    fn begin_page(&self, refresher: &mut Refresher, number: u64, count: &mut u64) -> Result<u64, AttachError> {
+        let load_first = || self.page.first().ok_or_else(|| self.damaged("impossible first page"));
+        let mut first = load_first()?;
+        let mut attempts = 1..Self::ATTEMPTS_MAX;
+        loop {
+            let is_possible = |count| count_of(count).is_some_and(|count| may_be(count, first));
+            if !is_possible(*count) {
+                // FIRST: it was loaded before, and may be older.
+                *count = self.page.whole_count();
+                if !is_possible(*count) {
+                    return Err(self.damaged("impossible first page or count"));
+                }
+            }
+            let begin = number.max(first);
+            if begin == 0 {
+                return Ok(0);
+            }
+            let error = match open_page(&self.directory, begin) {
+                Ok(page) => {
+                    if begin > number {
+                        if !matches!(page.entry(0), Ok(Some(Entry { is_carried: true, .. }))) {
+                            return Err(self.damaged("impossible first page"));
+                        }
+                        refresher.known = begin * PAGE_CAPACITY;
+                        refresher.former.append(&mut refresher.live);
+                    }
+                    refresher.page = Some((begin, page));
+                    return Ok(begin);
+                }
+                Err(error) => error,
+            };
+            // A page is removed after a later one has become the first.
+            after_missing();
+            let before = std::mem::replace(&mut first, load_first()?);
+            if first == before || attempts.next().is_none() {
+                return Err(error);
+            }
+        }
+    }
+
+    fn damaged(&self, what: &'static str) -> AttachError {
+        AttachError::Page { path: self.directory.path().join(page_name(0)), what }
     }
 
     /// Attaches every live entry that is not attached yet.
@@ -601,6 +652,17 @@ impl NamespaceView {
 impl Refresher {
     /// Adds the next entry, and drops the entries that it replaces from `live`.
     fn add(&mut self, entry: Option<Entry>) {
+        self.known += 1;
+        if let Some(carried) = entry.as_ref().filter(|entry| entry.is_carried) {
+            let is_it = |known: &KnownEntry| known.entry.as_ref().is_some_and(|entry| entry.has_segment_of(carried));
+            if self.live.iter().any(is_it) {
+                return;
+            }
+            if let Some(at) = self.former.iter().position(is_it) {
+                self.live.push(self.former.swap_remove(at));
+                return;
+            }
+        }
         if let Some(new) = entry.as_ref().filter(|new| new.replaces.is_some()) {
             let is_replaced = |known: &mut KnownEntry| {
                 known.entry.as_ref().is_none_or(|entry| new.does_replace(entry.kind, entry.order))
@@ -609,7 +671,6 @@ impl Refresher {
             self.replaced.extend(replaced.filter(|known| known.segment.len().is_some()));
         }
         self.live.push(KnownEntry { entry, segment: Attached::Not });
-        self.known += 1;
     }
 
     /// The set of the live segments.

@@ -1,5 +1,6 @@
 //! Tests of the segment format: builder and reader against the heap stores as reference.
 
+mod carried;
 mod damage;
 mod directory;
 mod golden;

@@ -17,6 +17,12 @@ use std::{os::unix::fs::FileExt, sync::atomic::fence};
 
 /// Entries of one page.
 pub(crate) const PAGE_CAPACITY: u64 = ((PAGE_LEN - PAGE_HEADER_LEN) / size_of::<PageEntry>()) as u64;
+/// Pages before a new one that readers need, when live segments are carried over to it.
+#[cfg(feature = "builder")]
+pub(crate) const PAGES_KEPT: u64 = 4;
+/// Live segments that are carried over at most.
+#[cfg(feature = "builder")]
+pub(crate) const CARRIED_MAX: u64 = PAGE_CAPACITY / 4;
 
 /// The memory of one page.
 ///
@@ -33,7 +39,7 @@ impl PageMemory {
 
     /// Constant bytes of the header.
     pub(crate) fn constant<const N: usize>(&self, offset: usize) -> [u8; N] {
-        assert!(offset + N <= PAGE_HEADER_LEN && !(64..72).contains(&offset), "constant part of the header");
+        assert!(offset + N <= PAGE_HEADER_LEN && !(64..88).contains(&offset), "constant part of the header");
         // SAFETY: within the mapping, which is PAGE_LEN long; the bytes were written before the page got its name or
         // its first count, and never change.
         unsafe { self.map.as_ptr().add(offset).cast::<[u8; N]>().read() }
@@ -52,6 +58,12 @@ impl PageMemory {
     pub(crate) fn retired(&self) -> &AtomicU32 {
         // SAFETY: as in `count`.
         unsafe { &*self.map.as_ptr().add(offset_of!(PageHeader, retired)).cast::<AtomicU32>() }
+    }
+
+    /// The first page that readers need. Only the server stores it.
+    pub(crate) fn first(&self) -> &AtomicU64 {
+        // SAFETY: as in `count`.
+        unsafe { &*self.map.as_ptr().add(offset_of!(PageHeader, first)).cast::<AtomicU64>() }
     }
 
     /// Entry `index` of this page, which must be below a count loaded before.
@@ -108,6 +120,15 @@ impl PageFile {
         self.write(&word.to_ne_bytes(), offset_of!(PageHeader, count))
     }
 
+    /// Stores the first page that readers need, ordered after all earlier writes.
+    ///
+    /// # Errors
+    /// An error of the system.
+    pub(crate) fn store_first(&self, word: u64, ordering: Ordering) -> std::io::Result<()> {
+        fence(ordering);
+        self.write(&word.to_ne_bytes(), offset_of!(PageHeader, first))
+    }
+
     /// Stores whether the namespace has ended, ordered after all earlier writes.
     ///
     /// # Errors
@@ -125,6 +146,17 @@ impl PageFile {
 
 #[cfg(feature = "builder")]
 const _: () = assert!(size_of::<PageEntry>() == 2 * size_of::<u32>() + 7 * size_of::<u64>(), "no padding");
+
+/// What this process has done before it removes a file is seen by those that do not find it: see [`after_missing`].
+#[cfg(feature = "builder")]
+pub(crate) fn before_removal() {
+    // The kernel takes the lock of the directory.
+}
+
+/// A file was looked for and not found.
+pub(crate) fn after_missing() {
+    // The kernel has taken the lock of the directory, or has read what was written under it.
+}
 
 /// A value that is complete before its address is stored for other threads.
 pub(crate) struct Complete<T>(T);

@@ -19,6 +19,10 @@ pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// Entries of one page: few, so that a model needs a second page.
 pub(crate) const PAGE_CAPACITY: u64 = 2;
+/// As few that page 1 is removed when page 2 begins.
+pub(crate) const PAGES_KEPT: u64 = 2;
+/// One, so that a page has room for another entry after it: models of this have no job segment.
+pub(crate) const CARRIED_MAX: u64 = 1;
 
 /// A lock with the interface of the real one.
 pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
@@ -42,6 +46,7 @@ struct Shared {
     header: [u8; PAGE_HEADER_LEN],
     count: AtomicU64,
     retired: AtomicU32,
+    first: AtomicU64,
     entries: [UnsafeCell<PageEntry>; PAGE_CAPACITY as usize],
 }
 
@@ -74,6 +79,7 @@ impl PageMemory {
             header,
             count: AtomicU64::new(u64_at(&header, offset_of!(PageHeader, count)).unwrap_or(0)),
             retired: AtomicU32::new(u32_at(&header, offset_of!(PageHeader, retired)).unwrap_or(0)),
+            first: AtomicU64::new(u64_at(&header, offset_of!(PageHeader, first)).unwrap_or(0)),
             entries: std::array::from_fn(|_| UnsafeCell::new(PageEntry::default())),
         });
         mapped.insert((stat.dev(), stat.ino()), Arc::clone(&shared));
@@ -90,6 +96,10 @@ impl PageMemory {
 
     pub(crate) fn retired(&self) -> &AtomicU32 {
         &self.shared.retired
+    }
+
+    pub(crate) fn first(&self) -> &AtomicU64 {
+        &self.shared.first
     }
 
     pub(crate) fn entry(&self, index: u64) -> PageEntry {
@@ -117,10 +127,30 @@ impl PageFile {
         Ok(())
     }
 
+    pub(crate) fn store_first(&self, word: u64, ordering: Ordering) -> std::io::Result<()> {
+        self.0.shared.first.store(word, ordering);
+        Ok(())
+    }
+
     pub(crate) fn store_retired(&self, word: u32, ordering: Ordering) -> std::io::Result<()> {
         self.0.shared.retired.store(word, ordering);
         Ok(())
     }
+}
+
+lazy_static! {
+    /// The kernel's lock of the directory.
+    static ref REMOVALS: loom::sync::Mutex<()> = loom::sync::Mutex::new(());
+}
+
+/// What the thread that removes a file has done before is seen by those that do not find it: see [`after_missing`].
+pub(crate) fn before_removal() {
+    drop(REMOVALS.lock());
+}
+
+/// A file was looked for and not found.
+pub(crate) fn after_missing() {
+    drop(REMOVALS.lock());
 }
 
 /// A value that is complete before its address is stored for other threads; loom checks this.
