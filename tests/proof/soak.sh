@@ -37,7 +37,7 @@ fault "the publisher leaves the last segment of a job" storms "left" dstore/src/
     $'        for live in &self.live {\n            remove(' $'        for live in self.live.iter().skip(usize::from(#)) {\n            remove(' crate::
 fault "the publisher tells readers the count that it had before" storms "wrong value|ended with state|put [0-9]+, found" \
     dstore/src/segment/publish/publisher.rs \
-    "NonZeroU64::new(index + 1)" "NonZeroU64::new(if # { index } else { index + 1 })" crate::
+    "self.pages.publish(index + 1))" "self.pages.publish(if # { index } else { index + 1 }))" crate::
 fault "the format's writer takes the value before in place of one of the same length" storms "wrong value|ended with state" \
     dstore/src/segment/write/modex.rs \
     "match &self.texts[cell.value as usize] {" \
