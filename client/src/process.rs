@@ -54,11 +54,18 @@ pub fn with_current<R>(run: impl FnOnce(&Client, Option<&PinToken>) -> R) -> Opt
 /// As [`with_current`], for what reads in the mapped segments and nothing else.
 #[inline]
 pub fn with_reading<R>(run: impl FnOnce(&Client, Reading<'_>) -> R) -> Option<R> {
-    Some(match &using()? {
+    match using()? {
         // SAFETY: the guard has the slot for longer than the call.
-        Using::Pinned(client) => run(client, unsafe { PinToken::new() }.reading()),
-        Using::Counted(client) => run(client, Reader::new(None).reading()),
-    })
+        Using::Pinned(client) => Some(run(&client, unsafe { PinToken::new() }.reading())),
+        Using::Counted(client) => Some(with_counted(&client, run)),
+    }
+}
+
+/// Apart, so that the code for a pinned thread has nothing to undo.
+#[cold]
+#[inline(never)]
+fn with_counted<R>(client: &Client, run: impl FnOnce(&Client, Reading<'_>) -> R) -> R {
+    run(client, Reader::new(None).reading())
 }
 
 /// The client, kept alive by the thread's slot if that is free.
