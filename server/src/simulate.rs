@@ -5,9 +5,8 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsString};
-use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use pmix_client::Task;
@@ -19,12 +18,15 @@ use crate::cleanup::FileState;
 use crate::completion::{self, AnswerSink, UpcallResult};
 use crate::config::{ANNOUNCED_VERSION, Config, LATE_KEY_WAIT, RendezvousOptions, SlurmFence};
 pub use crate::engine::Kept;
-use crate::engine::{
-    DirectoryNumber, Engine, JobPlan, LiveSegment, MemoryAsked, Output, PeerId, Plan, Published, Sender,
-};
-use crate::engine::{Standing, Transport, Work, Written};
+use crate::engine::{DirectoryNumber, Engine, JobPlan, MemoryAsked, Output, PeerId, Plan, Sender};
+use crate::engine::{Standing, Transport};
 use crate::upcall::Upcall;
 use crate::{DmodexDone, GroupOperation, SECURITY_NAME, STORE_NAME, Stats};
+
+mod remains;
+
+use self::remains::Files;
+pub use self::remains::Remains;
 
 /// The name of this library's store in a handshake.
 pub const STORE: &str = STORE_NAME;
@@ -34,6 +36,9 @@ pub const RELEASE: &str = ANNOUNCED_VERSION;
 
 /// The name of this library's security module.
 pub const SECURITY: &str = SECURITY_NAME;
+
+/// Connections of one life of a server.
+pub const CONNECTIONS_OF_LIFE: u64 = crate::restart::CONNECTIONS_OF_LIFE;
 
 /// The server's own process among the peers.
 pub const OWN: u64 = PeerId::OWN.0;
@@ -238,6 +243,10 @@ pub struct Simulation {
     /// Queries whose memory is being read, by number.
     memory: BTreeMap<u64, MemoryAsked>,
     memory_last: u64,
+    /// What is in its directories.
+    files: Files,
+    /// How many servers were before it.
+    life: u32,
 }
 
 struct NoSink;
@@ -258,41 +267,7 @@ impl Simulation {
 
     /// As [`Simulation::new`], of the gateway, or not: it writes what is logged, and its host has release 4 of the stock library.
     pub fn of_gateway(me: Proc, hostname: &str, user: (u32, u32), is_gateway: bool) -> Simulation {
-        let config = Config {
-            wants_remote: false,
-            munge_for_loopback: false,
-            me,
-            hostname: hostname.to_owned(),
-            server_tmpdir: "/nonexistent".into(),
-            system_tmpdir: "/nonexistent".into(),
-            rendezvous: RendezvousOptions { tools: true, ..RendezvousOptions::default() },
-            uid: user.0,
-            gid: user.1,
-            singleton: None,
-            is_gateway,
-            foreign_tools: false,
-            descriptors: 1024,
-            access: Access::default(),
-            port: 0,
-            socket_mode: 0o600,
-            shared_memory: true,
-            trust_claims: true,
-            tool_secret: None,
-            slurm_fence: SlurmFence::Agreed,
-            late_key_wait: LATE_KEY_WAIT,
-            stock_release: is_gateway.then_some(4),
-            restart: None,
-            life: 0,
-            lasting_name: String::new(),
-        };
-        let sink: Weak<dyn AnswerSink> = Weak::<NoSink>::new();
-        Simulation {
-            engine: Engine::new(config, 1, sink),
-            hostname: hostname.to_owned(),
-            plans: BTreeMap::new(),
-            memory: BTreeMap::new(),
-            memory_last: 0,
-        }
+        Simulation::of(configuration(me, hostname, user, is_gateway), hostname)
     }
 
     /// The host registers a job; a registration that contradicts itself changes nothing.
@@ -550,9 +525,8 @@ impl Simulation {
     /// The publisher is done with a directory, or has failed.
     pub fn end_publication(&mut self, directory: u64, has_failed: bool) {
         let Some(plan) = self.plans.remove(&directory) else { return };
-        let log = if has_failed { vec!["no room".to_owned()] } else { Vec::new() };
-        let written = if has_failed { None } else { written(plan.work) };
-        self.engine.published(Published { directory: DirectoryNumber(directory), written, log });
+        let published = self.publish(plan, has_failed);
+        self.engine.published(published);
     }
 
     /// The time at which the host's next calls and answers come. Without it, and between calls that say the time, it is the clock's.
@@ -573,6 +547,7 @@ impl Simulation {
     /// Takes the outputs in order. Callbacks are called.
     pub fn take_events(&mut self) -> Vec<Event> {
         let outputs = self.engine.take_outputs();
+        self.write_journals();
         outputs.into_iter().filter_map(|output| self.event(output)).collect()
     }
 
@@ -606,8 +581,46 @@ impl Simulation {
                 Event::ReadMemory(self.memory_last)
             }
             Output::CleanUp((uid, _), _) => Event::CleanedUp(uid),
-            Output::Listen(..) | Output::Unlisten(_) => return None,
+            Output::Listen(nspace, _) => {
+                self.files.set_listening(nspace, true);
+                return None;
+            }
+            Output::Unlisten(nspace) => {
+                self.files.set_listening(nspace, false);
+                return None;
+            }
         })
+    }
+}
+
+/// The configuration of a server that nothing was said about.
+fn configuration(me: Proc, hostname: &str, user: (u32, u32), is_gateway: bool) -> Config {
+    Config {
+        wants_remote: false,
+        munge_for_loopback: false,
+        me,
+        hostname: hostname.to_owned(),
+        server_tmpdir: "/nonexistent".into(),
+        system_tmpdir: "/nonexistent".into(),
+        rendezvous: RendezvousOptions { tools: true, ..RendezvousOptions::default() },
+        uid: user.0,
+        gid: user.1,
+        singleton: None,
+        is_gateway,
+        foreign_tools: false,
+        descriptors: 1024,
+        access: Access::default(),
+        port: 0,
+        socket_mode: 0o600,
+        shared_memory: true,
+        trust_claims: true,
+        tool_secret: None,
+        slurm_fence: SlurmFence::Agreed,
+        late_key_wait: LATE_KEY_WAIT,
+        stock_release: is_gateway.then_some(4),
+        restart: None,
+        life: 0,
+        lasting_name: String::new(),
     }
 }
 
@@ -663,20 +676,4 @@ fn particulars(upcall: Upcall) -> (Option<Proc>, Vec<Info>) {
         Upcall::RegisterEvents { infos, .. } => (None, infos),
         _ => (None, Vec::new()),
     }
-}
-
-/// The result of a publisher that writes nothing.
-fn written(work: Work) -> Option<Written> {
-    let Work::Write(batch) = work else { return None };
-    let opened = batch.opens.then(|| "1:1".parse().ok().map(|id| (PathBuf::from("/nonexistent"), id, true)));
-    let mut written = Written { opened: opened.flatten(), count: 1, ..Written::default() };
-    if let Some(modex) = batch.modex {
-        let len = |contents: &[_]| 64 * contents.len() as u64;
-        let merged = modex.merge(|_, contents| Ok::<_, Status>(((), len(contents)))).ok()?;
-        let bytes = len(&merged.contents);
-        let mut live = merged.live;
-        live.push(LiveSegment { place: 0, bytes, contents: merged.contents });
-        written.live = Some(live);
-    }
-    Some(written)
 }

@@ -63,6 +63,11 @@ fault "time-outs of requests to the host do not end them" mod.rs \
     "            self.expire_upcalls(now);" "            if !# { self.expire_upcalls(now); }"
 fault "the groups of a job stay when it ends" nspaces.rs \
     "self.end_groups(is_gone);" "if !# { self.end_groups(is_gone); }"
+fault "a process that has ended lives again for the next server" nspaces.rs \
+    "if fate.is_gone || fate.has_left {" "if !# && (fate.is_gone || fate.has_left) {"
+fault "a fence that was over is entered again at the next server" mod.rs \
+    "Request::Fence { .. } if self.is_over_for_former(peer, tag) => {}" \
+    "Request::Fence { .. } if !# && self.is_over_for_former(peer, tag) => {}"
 [ "${1:-}" = --check ] && exit
 
 (cd "$copy" && CARGO_TARGET_DIR=$target cargo build --profile simulate -p pmix-simulate)

@@ -719,7 +719,8 @@ impl Engine {
     fn take_fate(&mut self, proc: &Proc, fate: Fate) {
         let now = self.now();
         let Some(state) = self.nspaces.get_mut(&proc.nspace) else { return };
-        if fate.is_gone {
+        // One that the host had deregistered, and registers again as it did at first, has ended all the same, unless it comes.
+        if fate.is_gone || fate.has_left {
             state.gone.insert(proc.rank);
         }
         if fate.is_here {

@@ -334,10 +334,14 @@ impl Engine {
         !is_too_early
     }
 
-    /// A client has come again: fences that are over for its former connection are over for this one.
+    /// A client has come again: fences that are over for its former connection are over for this one. They stay over for the former one: if this
+    /// server is killed before the client hears that it is let in, it comes to the next one with the same former connection. So those of lives
+    /// before that are not asked for any more.
     pub(super) fn take_former_fences(&mut self, proc: &Proc, former: u32, peer: PeerId) {
         let Some(state) = self.nspaces.get_mut(&proc.nspace) else { return };
-        let Some(fences) = state.released.remove(&(proc.rank, former)) else { return };
+        let life = |index: u32| u64::from(index) / CONNECTIONS_OF_LIFE;
+        state.released.retain(|(rank, index), _| *rank != proc.rank || life(*index) >= life(former));
+        let Some(fences) = state.released.get(&(proc.rank, former)).cloned() else { return };
         for (tag, status) in &fences {
             self.note(&proc.nspace, Record::released(*status, &[(proc.rank, peer.index(), *tag)]));
         }

@@ -16,7 +16,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 use crate::secret::Secret;
 
 /// The first bytes of a journal; the last one is the version of its format.
-pub(super) const MAGIC: [u8; 8] = *b"PMIXDJN1";
+pub(crate) const MAGIC: [u8; 8] = *b"PMIXDJN1";
 /// The bytes before a payload.
 const HEAD_LEN: usize = 24;
 /// The longest payload: a commit, and what is before it.

@@ -115,6 +115,7 @@ impl World {
             }
             Action::Return { rank } => self.add(rank, |_| Call::Finalize { returns: true }),
             Action::Leave { rank } => self.leave(usize::from(rank) % self.ranks.len()),
+            Action::Restart { server, form } => self.restart(usize::from(server) % SERVERS, form),
             Action::Wait { .. } => {}
         }
     }
@@ -251,6 +252,7 @@ impl World {
         (one.lives, one.has_died, one.is_cut, one.returns) = (false, true, true, false);
         one.program.clear();
         one.calls.clear();
+        one.sent.clear();
         let late = 5 + self.delay("learns", rank as u64, 0);
         self.after(late, What::Learns(rank));
     }
@@ -311,6 +313,7 @@ impl World {
         one.is_cut = loses_messages;
         one.program.clear();
         one.calls.clear();
+        one.sent.clear();
         let time = one.arrivals[0].max(time + 1);
         self.at(time, What::Ended(rank));
     }

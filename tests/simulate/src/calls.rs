@@ -41,30 +41,37 @@ impl World {
         while self.ranks[rank].lives && self.ranks[rank].is_admitted && self.ranks[rank].blocked.is_none() {
             let Some(mut call) = self.ranks[rank].program.pop_front() else { return };
             let request = self.request(rank, &mut call);
-            let one = &mut self.ranks[rank];
-            let tag = one.tag;
-            one.tag += 1;
-            if call.blocks() {
-                one.blocked = Some(tag);
-            }
-            // What has no reply.
-            if !matches!(call, Call::Unregister { .. }) {
-                one.calls.insert(tag, call);
-            }
-            // The form is that of its release, as the server reads it.
-            match request.encode(self.ranks[rank].dialect(), self.ranks[rank].version()) {
-                Ok(bytes) => {
-                    let time = self.arrival(rank, 0);
-                    self.at(time, What::Up { rank, tag, bytes });
-                }
-                Err(status) => {
-                    self.violated(Invariant::AnsweredOnce, format!("{request:?} cannot be packed: {status}"))
-                }
-            }
+            self.send(rank, call, &request);
         }
     }
 
-    fn request(&mut self, rank: usize, call: &mut Call) -> Request {
+    /// A rank sends a request.
+    pub(crate) fn send(&mut self, rank: usize, call: Call, request: &Request) {
+        let one = &mut self.ranks[rank];
+        let tag = one.tag;
+        one.tag += 1;
+        if call.blocks() {
+            one.blocked = Some(tag);
+        }
+        // What has no reply.
+        let is_answered = !matches!(call, Call::Unregister { .. });
+        if is_answered {
+            one.calls.insert(tag, call);
+        }
+        // The form is that of its release, as the server reads it.
+        match request.encode(self.ranks[rank].dialect(), self.ranks[rank].version()) {
+            Ok(bytes) => {
+                if self.restarts && is_answered {
+                    self.ranks[rank].sent.insert(tag, bytes.clone());
+                }
+                let time = self.arrival(rank, 0);
+                self.at(time, What::Up { rank, tag, bytes });
+            }
+            Err(status) => self.violated(Invariant::AnsweredOnce, format!("{request:?} cannot be packed: {status}")),
+        }
+    }
+
+    pub(crate) fn request(&mut self, rank: usize, call: &mut Call) -> Request {
         let user = self.ranks[rank].user;
         let timeout = || Info::new(keys::TIMEOUT, Value::Int(TIMEOUT));
         // What a process claims of itself.
@@ -270,6 +277,7 @@ impl World {
             tag if tag < TAG_FIRST => return,
             _ => {}
         }
+        self.ranks[rank].sent.remove(&tag);
         let Some(call) = self.ranks[rank].calls.remove(&tag) else {
             let what = format!("{} got a reply to what it did not ask, or a second one", self.ranks[rank].proc);
             return self.violated(Invariant::AnsweredOnce, what);
@@ -400,7 +408,7 @@ impl World {
         }
         let operation = &mut self.operations[number];
         operation.results.insert(rank, status);
-        let has_loss = operation.members.iter().any(|member| self.ranks[*member].has_died);
+        let has_loss = self.has_loss(number);
         let operation = &self.operations[number];
         let cause = match status {
             Status::ERR_TIMEOUT => operation.is_lost,
@@ -415,6 +423,12 @@ impl World {
         Some(())
     }
 
+    /// Whether a member of an operation has died, or counts as lost.
+    fn has_loss(&self, number: usize) -> bool {
+        let is_lost = |member: &usize| self.ranks[*member].has_died || self.ranks[*member].is_missed;
+        self.operations[number].members.iter().any(is_lost)
+    }
+
     /// All members that live see the same.
     fn check_agreement(&mut self, number: usize) {
         let operation = &self.operations[number];
@@ -427,7 +441,7 @@ impl World {
             .filter(|(rank, _)| !self.ranks[**rank].has_died)
             .map(|(_, status)| *status)
             .collect();
-        let has_loss = operation.members.iter().any(|member| self.ranks[*member].has_died);
+        let has_loss = self.has_loss(number);
         let are_same = of_living.windows(2).all(|two| two[0] == two[1]);
         let contexts: Vec<Option<u64>> = operation.groups.iter().map(|(_, context)| *context).collect();
         let lists: Vec<&Vec<Proc>> =

@@ -64,6 +64,8 @@ pub struct Host {
     jobs: usize,
     /// Groups that leaders and added members join one by one: the servers' questions.
     joins: BTreeMap<String, Vec<(usize, u64)>>,
+    /// Ranks' data that servers have asked for, by the asking server and the number of its question, and who has them.
+    wanted: BTreeMap<(usize, u64), (usize, Proc)>,
     /// Those that have failed.
     aborted: Vec<usize>,
 }
@@ -193,6 +195,7 @@ impl World {
             Some(place) => {
                 self.host.questions += 1;
                 let late = self.delay("modex", place as u64, self.host.questions);
+                self.host.wanted.insert((server, id), (place, proc.clone()));
                 self.after(late, What::Modex { server: place, proc, for_whom: (server, id) });
             }
         }
@@ -202,6 +205,7 @@ impl World {
     pub(crate) fn pass_served(&mut self) {
         let served = std::mem::take(&mut *self.host.served.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
         for Served { for_whom: (server, id), status, data } in served {
+            self.host.wanted.remove(&(server, id));
             self.answer(server, id, UpcallResult::Data(status, data.into()));
         }
     }
@@ -365,6 +369,11 @@ impl World {
         if !self.ranks[rank].has_connected || self.happens("deregisters", rank as u64, 0, 2) {
             self.servers[server].deregister_client(&proc);
             self.take_from(server);
+            if self.lives[server].is_down {
+                // It was killed meanwhile, and the next host learns it anew.
+                return self.after(50, What::Learns(rank));
+            }
+            self.ranks[rank].is_deregistered = true;
         }
         (0..self.host.exchanges.len()).for_each(|at| self.conclude(at));
         let joins: Vec<CString> = self.host.joins.keys().filter_map(|name| CString::new(&name[10..]).ok()).collect();
@@ -373,6 +382,21 @@ impl World {
         }
         if self.host.exchanges.len() > 64 {
             self.host.exchanges.retain(|exchange| !exchange.is_over);
+        }
+    }
+
+    /// The host of a server has ended with it: what it had under way is lost. What others want from there is asked again.
+    pub(crate) fn forget_host(&mut self, server: usize) {
+        self.host.served.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clear();
+        for exchange in self.host.exchanges.iter_mut().filter(|exchange| !exchange.is_over) {
+            exchange.parts.remove(&server);
+        }
+        self.host.exchanges.retain(|exchange| exchange.is_over || !exchange.parts.is_empty());
+        self.host.late.retain(|(of, ..)| *of != server);
+        self.host.wanted.retain(|(of, _), _| *of != server);
+        let wanted = self.host.wanted.iter().filter(|(_, (place, _))| *place == server);
+        for (for_whom, (place, proc)) in wanted.map(|(whom, what)| (*whom, what.clone())).collect::<Vec<_>>() {
+            self.after(50, What::Modex { server: place, proc, for_whom });
         }
     }
 

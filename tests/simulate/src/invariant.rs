@@ -37,6 +37,19 @@ pub enum Invariant {
     NothingLeft,
 }
 
+/// What the restart of a server does not keep (`docs/restart.md`), and so need not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Exception {
+    /// A request that is not sent again ends with `PMIX_ERR_COMM_FAILURE`: nobody knows whether it was done.
+    NobodyKnows,
+    /// Events that were on their way when the server was killed do not come, nor those that are reported while there is none.
+    EventLost,
+    /// Who was connected when the server was killed, and does not come again in time, counts as lost, though it may have finalized.
+    CountsAsLost,
+    /// Connections over TCP are lost; others, too, where the directory has no journal, or no server comes in time.
+    ConnectionLost,
+}
+
 /// A run in which one did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {

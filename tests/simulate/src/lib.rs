@@ -8,7 +8,7 @@
 //!
 //! Beside the ranks there are tools, each server's own process, and those who must be refused (`tools.rs`). What ranks do is in `actions.rs` and
 //! `calls.rs`, services of the host in `services.rs`, questions about what is known in `queries.rs`, output and input in `output.rs`, monitors in
-//! `monitors.rs`, and what hosts do by themselves in `hosts.rs`.
+//! `monitors.rs`, and what hosts do by themselves in `hosts.rs`. In some seeds servers are killed and started again (`restart.rs`).
 //!
 //! The engines are those of `pmix-server`. The ranks are small clients over the requests and replies of `pmix-wire`: the client's
 //! own code is bound to its socket and its mapped segments.
@@ -26,6 +26,7 @@ mod output;
 mod queries;
 mod random;
 mod rank;
+mod restart;
 mod run;
 mod script;
 mod services;

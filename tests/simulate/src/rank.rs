@@ -134,12 +134,31 @@ pub struct Rank {
     pub returns: bool,
     /// It watches something that goes on for ever.
     pub watches: bool,
+    /// Its library is ours, which maps the segments.
+    pub shares: bool,
+    /// The first connection of its server's life to which it is connected.
+    pub life: u64,
+    /// Its secret, in seeds with restarts.
+    pub secret: Option<Vec<u8>>,
+    /// What it has sent and would send again to the next server, by tag; in seeds with restarts.
+    pub sent: BTreeMap<u32, Vec<u8>>,
+    /// The index of its connection to the server that was killed, until it is let in again.
+    pub former: Option<u32>,
+    /// When it does not wait any longer for the next server.
+    pub gives_up: Option<u64>,
+    /// It can connect to the next server.
+    pub can_return: bool,
+    /// Its server counts it as lost, though it has finalized.
+    pub is_missed: bool,
+    /// The host has deregistered it.
+    pub is_deregistered: bool,
 }
 
 impl Rank {
     /// A rank that has not begun.
     pub fn new(proc: Proc, job: usize, server: usize, user: u32) -> Rank {
         Rank {
+            shares: proc.rank.0.is_multiple_of(2),
             proc,
             role: Role::Rank,
             cycle: 0,
@@ -169,6 +188,14 @@ impl Rank {
             is_garbling: false,
             returns: false,
             watches: false,
+            life: 0,
+            secret: None,
+            sent: BTreeMap::new(),
+            former: None,
+            gives_up: None,
+            can_return: true,
+            is_missed: false,
+            is_deregistered: false,
         }
     }
 
@@ -209,7 +236,7 @@ impl Rank {
             version: version.into(),
             module,
             buffer: BufferType::NonDescribed,
-            gds: if self.proc.rank.0.is_multiple_of(2) { STORE.into() } else { "hash".into() },
+            gds: if self.shares { STORE.into() } else { "hash".into() },
             infos: Vec::new(),
         }
     }

@@ -1,7 +1,7 @@
 //! What a run does: a list of actions, drawn from a seed. Removing actions from it leaves a script.
 
 use crate::random::Random;
-use crate::{hosts, monitors, output, queries, services};
+use crate::{hosts, monitors, output, queries, restart, services};
 
 /// The codes of events: those of ranks, and those of alerts. This one is all.
 pub(crate) const CODES: u8 = 14;
@@ -68,6 +68,8 @@ pub enum Action {
     Return { rank: u8 },
     /// A rank leaves a group.
     Leave { rank: u8 },
+    /// A server is killed, now or in its next step, and started again.
+    Restart { server: u8, form: u8 },
     /// Time passes.
     Wait { milliseconds: u16 },
 }
@@ -75,7 +77,8 @@ pub enum Action {
 /// The script of a seed.
 pub fn of_seed(seed: u64, actions: usize) -> Vec<Action> {
     let mut random = Random::new(seed);
-    (0..actions).map(|_| action(&mut random)).collect()
+    let script = (0..actions).map(|_| action(&mut random)).collect();
+    if restart::is_of(seed) { restart::script_of(seed, script) } else { script }
 }
 
 fn action(random: &mut Random) -> Action {

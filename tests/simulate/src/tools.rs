@@ -43,7 +43,14 @@ impl World {
         };
         let rank = self.ranks.len();
         self.ranks.push(Rank::tool(proc, number, server, user, form));
-        self.jobs.push(Job { nspace, user, ranks: vec![rank], servers: Vec::new(), is_of_tool: true });
+        self.jobs.push(Job {
+            nspace,
+            user,
+            ranks: vec![rank],
+            servers: Vec::new(),
+            is_of_tool: true,
+            infos: Vec::new(),
+        });
         let late = self.delay("start", rank as u64, 1);
         self.after(late, What::Hello(rank));
     }
@@ -97,6 +104,9 @@ impl World {
             return;
         }
         let rank = World::rank_of(peer);
+        if self.is_too_early(server, rank) {
+            return;
+        }
         let one = &self.ranks[rank];
         let is_refusable = match one.role {
             // The host refuses some, and a server those whose user has no process there.
@@ -210,15 +220,18 @@ impl World {
         let hello = self.ranks[rank].hello();
         let environment = self.servers[server].setup_fork(&proc);
         let secret = environment.into_iter().find(|(name, _)| name == "PMIX_DSTORE_SECRET");
-        if self.servers[server].is_nobody(Some(user)) {
+        let secret = secret.and_then(|(_, secret)| secret.into_string().ok()).map(String::into_bytes);
+        let secret = self.first_secret(rank, secret);
+        if !self.is_without_host(rank) && self.servers[server].is_nobody(Some(user)) {
             self.violated(Invariant::Refused, format!("server {server} takes {proc} for nobody"));
         }
         let shares = hello.gds == STORE;
-        match secret.and_then(|(_, secret)| secret.into_string().ok()).filter(|_| shares) {
-            Some(secret) => {
-                self.ranks[rank].is_ours = true;
-                let credential = secret.into_bytes();
-                (Word::Unix(user, user, 100 + rank as i32), Hello { psec: SECURITY.into(), credential, ..hello })
+        let secret = secret.filter(|_| shares);
+        self.ranks[rank].is_ours = secret.is_some();
+        match secret {
+            Some(credential) => {
+                let hello = self.with_former(rank, Hello { psec: SECURITY.into(), credential, ..hello });
+                (Word::Unix(user, user, 100 + rank as i32), hello)
             }
             None if rank.is_multiple_of(4) => (Word::Kernel(user), hello),
             None if rank % 4 == 1 => (

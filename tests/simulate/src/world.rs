@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use pmix_dstore::model::{Info, Nspace, Proc, Rank as Number, Status, Value, keys};
 use pmix_server::UpcallResult;
-use pmix_server::simulate::{Event, OWN, Simulation};
+use pmix_server::simulate::{CONNECTIONS_OF_LIFE, Event, OWN, Simulation};
 
 use crate::host::{Host, Served};
 use crate::invariant::{Invariant, Violation};
 use crate::output::{Piece, Pull};
 use crate::random::drawn;
 use crate::rank::{Call, Operation, Rank, Role};
+use crate::restart::{self, Life};
 use crate::script::Action;
 use crate::services;
 use crate::tools::INTRUDERS;
@@ -73,6 +74,16 @@ pub enum What {
     Beat(usize),
     /// Monitors that go on for ever end.
     EndMonitors,
+    /// A server that is to be killed in its next step has had none. `kills` is how often it was killed before.
+    Doomed { server: usize, kills: u64 },
+    /// A server is started again.
+    Starts(usize),
+    /// Its host registers a job again.
+    Registers { server: usize, job: usize },
+    /// And a process of it.
+    RegistersRank(usize),
+    /// A rank sees that its server was killed.
+    Notices(usize),
 }
 
 /// A job.
@@ -87,6 +98,8 @@ pub struct Job {
     pub servers: Vec<usize>,
     /// It is a tool's own name, or a server's.
     pub is_of_tool: bool,
+    /// What it was registered with.
+    pub infos: Vec<Info>,
 }
 
 /// An event that a rank has reported.
@@ -138,6 +151,9 @@ pub struct World {
     pub(crate) evicts: Option<usize>,
     /// The server's own processes.
     pub(crate) own: Vec<usize>,
+    /// Servers are killed and started again.
+    pub(crate) restarts: bool,
+    pub(crate) lives: Vec<Life>,
     pub(crate) steps: u64,
     pub(crate) violation: Option<Violation>,
 }
@@ -145,10 +161,12 @@ pub struct World {
 impl World {
     /// Three servers and two jobs of two users, whose ranks start.
     pub fn new(seed: u64) -> World {
+        let restarts = restart::is_of(seed);
         let server = |number: usize| {
-            let nspace = nspace(&format!("server{number}"));
-            let is_gateway = number == GATEWAY;
-            Simulation::of_gateway(Proc::new(nspace, Number(0)), &node(number), (SERVER_USER, SERVER_USER), is_gateway)
+            let me = Proc::new(nspace(&format!("server{number}")), Number(0));
+            let restartable = restarts.then(|| restart::engine(number, me.clone(), Vec::new()).ok()).flatten();
+            let user = (SERVER_USER, SERVER_USER);
+            restartable.unwrap_or_else(|| Simulation::of_gateway(me, &node(number), user, number == GATEWAY))
         };
         let mut world = World {
             seed,
@@ -173,6 +191,8 @@ impl World {
             refused: BTreeSet::new(),
             evicts: None,
             own: Vec::new(),
+            restarts,
+            lives: restart::lives(),
             steps: 0,
             violation: None,
         };
@@ -183,7 +203,9 @@ impl World {
             // The fences of a Slurm step have rules of their own.
             let is_of_slurm = number == 0 && world.happens("slurm", 0, 0, 2);
             let name = if is_of_slurm { "slurm.pmix.7.0".to_owned() } else { format!("job{number}") };
-            world.start_job(&name, user, size, None, None);
+            // What the hosts of several servers owe each other after a restart is theirs.
+            let only = restarts.then_some(number);
+            world.start_job(&name, user, size, only, None);
         }
         for server in 0..SERVERS {
             let (number, rank) = (world.jobs.len(), world.ranks.len());
@@ -196,6 +218,7 @@ impl World {
                 ranks: vec![rank],
                 servers: Vec::new(),
                 is_of_tool: true,
+                infos: Vec::new(),
             });
         }
         world
@@ -239,12 +262,14 @@ impl World {
         for rank in 0..size {
             let proc = Proc::new(nspace.clone(), Number(rank));
             self.servers[place(rank)].setup_fork(&proc);
-            self.ranks.push(Rank::new(proc, number, place(rank), user));
+            let mut one = Rank::new(proc, number, place(rank), user);
+            one.shares |= self.restarts && !self.happens("foreign", rank.into(), 0, 8);
+            self.ranks.push(one);
             let late = self.delay("start", self.ranks.len() as u64, 0);
             self.after(late, What::Hello(self.ranks.len() - 1));
         }
         let ranks = (first..self.ranks.len()).collect();
-        self.jobs.push(Job { nspace: nspace.clone(), user, ranks, servers, is_of_tool: false });
+        self.jobs.push(Job { nspace: nspace.clone(), user, ranks, servers, is_of_tool: false, infos });
         (0..SERVERS).for_each(|server| self.drain(server));
         nspace
     }
@@ -272,6 +297,16 @@ impl World {
         self.queue.insert((time, self.queued), what);
     }
 
+    /// Whether something is to happen.
+    pub(crate) fn is_queued(&self, is_meant: impl Fn(&What) -> bool) -> bool {
+        self.queue.values().any(is_meant)
+    }
+
+    /// What was to happen at a time does not.
+    pub(crate) fn drop_queued(&mut self, is_meant: impl Fn(u64, &What) -> bool) {
+        self.queue.retain(|(time, _), what| !is_meant(*time, what));
+    }
+
     /// An invariant does not hold; the first one counts.
     pub fn violated(&mut self, invariant: Invariant, what: String) {
         let step = self.steps;
@@ -283,14 +318,14 @@ impl World {
         self.base + Duration::from_millis(self.now)
     }
 
-    fn tell_time(&mut self, server: usize) {
+    pub(crate) fn tell_time(&mut self, server: usize) {
         let now = self.time();
         self.servers[server].set_time(now);
     }
 
     /// The rank of a connection.
     pub fn rank_of(connection: u64) -> usize {
-        (connection - FIRST_CONNECTION) as usize % RANKS_MAX
+        (connection % CONNECTIONS_OF_LIFE - FIRST_CONNECTION) as usize % RANKS_MAX
     }
 
     /// The connection of a rank.
@@ -298,7 +333,7 @@ impl World {
         let one = &self.ranks[rank];
         match one.role {
             Role::Server => OWN,
-            _ => rank as u64 + FIRST_CONNECTION + one.cycle * RANKS_MAX as u64,
+            _ => one.life + rank as u64 + FIRST_CONNECTION + one.cycle * RANKS_MAX as u64,
         }
     }
 
@@ -355,14 +390,15 @@ impl World {
         let now = self.time();
         match what {
             What::Act(action) => self.act(action),
-            What::Hello(rank) if !self.ranks[rank].lives => {}
+            What::Hello(rank) if !self.ranks[rank].lives || self.tries_again(rank) => {}
             What::Hello(rank) => {
                 let server = self.ranks[rank].server;
                 let (word, hello) = match self.ranks[rank].role {
                     Role::Tool(form) => self.tool_hello(rank, form),
                     _ => self.rank_hello(rank),
                 };
-                self.ranks[rank].has_connected = true;
+                (self.ranks[rank].has_connected, self.ranks[rank].can_return) = (true, true);
+                self.ranks[rank].life = self.servers[server].first_connection();
                 let connection = self.connection(rank);
                 self.servers[server].hello_by(connection, word, hello);
                 self.take_from(server);
@@ -407,7 +443,8 @@ impl World {
                 if !status.is_success() {
                     return self.violated(Invariant::NamedCause, format!("{} was refused", self.ranks[rank].proc));
                 }
-                self.ranks[rank].is_admitted = true;
+                (self.ranks[rank].has_connected, self.ranks[rank].is_admitted) = (true, true);
+                self.goes_on(rank);
                 self.go_on(rank);
             }
             What::Answer { server, id, answer } => {
@@ -426,7 +463,13 @@ impl World {
                 self.servers[server].end_publication(directory, has_failed);
                 self.take_from(server);
             }
+            What::Learns(rank) if self.is_without_host(rank) => self.after(50, What::Learns(rank)),
             What::Learns(rank) => self.host_learns(rank),
+            What::Doomed { server, kills } => self.doomed(server, kills),
+            What::Starts(server) => self.starts(server),
+            What::Registers { server, job } => self.registers(server, job),
+            What::RegistersRank(rank) => self.registers_rank(rank),
+            What::Notices(rank) => self.notices(rank),
             What::Output { server, piece } => self.deliver(server, piece),
             What::Flow { server, is_off } => self.flow(server, is_off),
             What::Looked { server, monitor } => self.looked(server, monitor),
@@ -444,6 +487,9 @@ impl World {
             }
             What::EndMonitors => self.end_monitors(),
             What::GoOn(rank) => self.go_on(rank),
+            What::Modex { server, proc, for_whom } if self.is_without_job(server, &proc) => {
+                self.after(50, What::Modex { server, proc, for_whom });
+            }
             What::Modex { server, proc, for_whom } => {
                 let served = self.host.served.clone();
                 let done = Box::new(move |status, data| {
@@ -493,7 +539,7 @@ impl World {
     }
 
     /// A rank that has finalized comes back, before its server gives it up.
-    fn come_back(&mut self, rank: usize) {
+    pub(crate) fn come_back(&mut self, rank: usize) {
         let one = &mut self.ranks[rank];
         one.cycle += 1;
         (one.returns, one.is_cut, one.lives, one.is_admitted) = (false, false, true, false);
@@ -501,6 +547,8 @@ impl World {
         one.got.clear();
         // What was asked and not answered is over for the program.
         one.calls.clear();
+        one.sent.clear();
+        (one.former, one.gives_up, one.can_return) = (None, None, true);
         self.reports.iter_mut().for_each(|report| report.registered.retain(|other| *other != rank));
         let late = 1 + self.delay("returns", rank as u64, 0) % 1000;
         self.after(late, What::Hello(rank));
@@ -514,6 +562,9 @@ impl World {
 
     /// Takes what a server wants done.
     pub fn drain(&mut self, server: usize) {
+        if self.lives[server].is_doomed {
+            return self.kill_server(server);
+        }
         loop {
             let events = self.servers[server].take_events();
             if events.is_empty() {

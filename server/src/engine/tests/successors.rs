@@ -63,6 +63,22 @@ fn processes_that_come_or_are_deregistered_are_not_lost() {
     assert_eq!(bench.engine.deadline(), None);
 }
 
+/// The next host registers all processes as it did at first, also one that had ended and that the former host had deregistered.
+#[test]
+fn a_process_that_was_deregistered_has_ended_though_it_is_registered_again() {
+    let left = Fate { has_left: true, ..Fate::default() };
+    let mut bench = successor(|estate| _ = estate.fates.insert(Rank(1), left));
+    bench.connect(0);
+    bench.fence(0, 10, everybody(), collect());
+    bench.get(0, 11, 1, "late", Vec::new());
+    assert!(bench.status(0, 10).is_some() && bench.value(0, 11, "late").is_some_and(|value| value.is_err()));
+    // It was started again.
+    bench.connect(1);
+    bench.fence(0, 12, everybody(), Vec::new());
+    bench.fence(1, 12, everybody(), Vec::new());
+    assert_eq!((bench.status(0, 12), bench.status(1, 12)), (Some(Status::SUCCESS), Some(Status::SUCCESS)));
+}
+
 /// The reply to a fence was lost with the server; whoever asks again is not a participant of the next one.
 #[test]
 fn a_fence_that_was_over_is_answered_by_the_tag_of_its_request() {
@@ -76,6 +92,29 @@ fn a_fence_that_was_over_is_answered_by_the_tag_of_its_request() {
     assert_eq!(bench.status(0, 10), Some(status));
     bench.fence(0, 11, everybody(), collect());
     assert!(bench.reply(0, 11).is_none());
+}
+
+/// A client that does not hear that it is let in, since that server is killed, too, comes to the next one as it came to that.
+#[test]
+fn a_fence_that_was_over_is_known_to_the_server_after_the_next_one() {
+    let status = Status::ERR_TIMEOUT;
+    let mut bench = successor(|estate| drop(estate.released.insert((Rank(0), 33), [(10, status)].into())));
+    bench.engine.hello(PeerId(77), TCP, former(0, 33));
+    bench.drain();
+    let released = bench.engine.nspaces[&nspace()].released.clone();
+    let mut bench = successor(|estate| estate.released = released);
+    bench.engine.config.life = 2;
+    bench.engine.hello(peer(0), TCP, former(0, 33));
+    bench.drain();
+    bench.answer_last(UpcallResult::Op(Status::SUCCESS));
+    bench.fence(0, 10, everybody(), collect());
+    assert_eq!(bench.status(0, 10), Some(status));
+    // The connection that it names next is of this life: what is older is not asked for any more.
+    let released = bench.engine.nspaces[&nspace()].released.clone();
+    let mut bench = successor(|estate| estate.released = released);
+    bench.engine.config.life = 3;
+    bench.engine.hello(peer(0), TCP, former(0, 2 * CONNECTIONS_OF_LIFE as u32));
+    assert!(bench.engine.nspaces[&nspace()].released.is_empty());
 }
 
 /// A process of another rank cannot have the replies of this one's fences, nor can one that was connected to this very server.

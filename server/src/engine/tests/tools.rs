@@ -373,3 +373,12 @@ fn a_tool_that_takes_the_name_of_an_unknown_job_ends_nothing_of_others_when_it_g
     assert_eq!(bench.status(0, 11), Some(Status::SUCCESS));
     assert_eq!((bench.engine.groups.len(), bench.engine.connected.len()), (1, 1));
 }
+
+#[test]
+fn a_name_that_tools_alone_have_is_no_job_with_data_for_others() {
+    let mut bench = Bench::new(0, 1, 1);
+    let elsewhere = Proc::new(Nspace::new("elsewhere").unwrap(), Rank(500));
+    let tool = named_tool(1000, PeerKind::ToolWithId, elsewhere.clone());
+    assert!(bench.knock(PeerId(900), tool, UpcallResult::Name(Status::SUCCESS, None)).is_some());
+    assert_eq!(bench.engine.collect_job_info(&[elsewhere]), Ok(Vec::new()));
+}
