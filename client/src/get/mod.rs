@@ -236,7 +236,8 @@ impl Client {
                 (flags, Front::Unknown)
             }
         };
-        // The slow path may wait for the server. It reads under a count of its own.
+        // The slow path may wait for the server, and without a pin reads under a count of its own. A pin is kept: replaced segments then stay
+        // mapped until the Get ends.
         drop(reader);
         match front {
             Front::Done(status) => status,

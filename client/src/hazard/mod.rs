@@ -118,10 +118,13 @@ impl Slots {
     /// Begins a grace period: it is over when each reader of now has ended, that of the calling thread included. Then nobody still reads data
     /// that was unlinked before this call. `None` if the kernel refuses the barrier.
     pub fn begin_grace(&'static self) -> Option<GracePeriod> {
-        // New slots wait, and so see the removal, too.
-        let all = self.all.lock();
-        let turn = self.turn.load(Ordering::Relaxed) % 2;
-        sync::heavy_barrier().then(|| GracePeriod { readers: all.to_vec(), counts: 2, turn, slots: self })
+        // Before the lock: a child that is forked meanwhile would find it taken for ever. A slot that is added after it is that of a thread
+        // which finds what is there now.
+        sync::heavy_barrier().then(|| {
+            let readers = self.all.lock().to_vec();
+            let turn = self.turn.load(Ordering::Relaxed) % 2;
+            GracePeriod { readers, counts: 2, turn, slots: self }
+        })
     }
 }
 

@@ -269,7 +269,7 @@ fn read_entries(
             }
         }
     }
-    if begin > 0 && !matches!(entries.first(), Some(Ok(Some(Entry { is_carried: true, .. })))) {
+    if begin > 0 && !matches!(entries.first(), Some(Ok(None | Some(Entry { is_carried: true, .. })))) {
         problems.push(Report::from(format!("{}: it does not begin with what is from before", page_name(begin))));
     }
     (begin * PAGE_CAPACITY, entries)

@@ -156,6 +156,12 @@ impl<'a> FastValue<'a> {
         self.head == ABSENT
     }
 
+    /// Whether the value is text or bytes, which lie where they were read.
+    #[inline(always)]
+    pub(crate) fn is_lying(self) -> bool {
+        matches!(self.head & 0xffff, TEXT | BYTES)
+    }
+
     /// Whether only the slow path can find the value.
     #[inline(always)]
     pub fn needs_slow_path(self) -> bool {

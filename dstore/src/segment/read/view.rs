@@ -295,7 +295,7 @@ impl NamespaceView {
             for segment in &set.modex {
                 let value = segment.fast_value(rank, key);
                 if !value.is_absent() {
-                    if IS_LENT {
+                    if IS_LENT && value.is_lying() {
                         segment.lend();
                     }
                     return value;
@@ -307,11 +307,11 @@ impl NamespaceView {
         }
         let value = match &set.job {
             Some(job) if !job.is_damaged() => {
-                // Also where it has no value: registrations are rarely replaced.
-                if IS_LENT {
+                let value = job.fast_value(rank, key, me);
+                if IS_LENT && value.is_lying() {
                     job.lend();
                 }
-                job.fast_value(rank, key, me)
+                value
             }
             _ => return FastValue::NEED_SLOW_PATH,
         };
@@ -564,7 +564,8 @@ impl NamespaceView {
             let error = match open_page(&self.directory, begin) {
                 Ok(page) => {
                     if begin > number {
-                        if !matches!(page.entry(0), Ok(Some(Entry { is_carried: true, .. }))) {
+                        // `None` is one of a newer release.
+                        if !matches!(page.entry(0), Ok(None | Some(Entry { is_carried: true, .. }))) {
                             return Err(self.damaged("impossible first page"));
                         }
                         refresher.known = begin * PAGE_CAPACITY;

@@ -177,7 +177,10 @@ fn a_view_that_is_reclaimed_maps_few_segments_however_many_are_published() {
         if value.is_multiple_of(200) {
             let bytes = view.lent_fast_value(Rank(0), &key, Rank(0));
             assert!(matches!(bytes.result(), FastResult::Number { bits, .. } if bits == u64::from(value)));
-            let segment = view.modex_segments().next().expect("one is live").bytes();
+            let segment = view.modex_segments().next().expect("one is live");
+            assert!(!segment.is_lent(), "nothing points to a number in the segment");
+            let segment = segment.bytes();
+            assert!(view.lend(&segment[8..16]));
             // What a C caller keeps: a pointer without a borrow.
             lent.push((segment.as_ptr(), segment.len(), segment.to_vec()));
         }
