@@ -81,7 +81,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Proof that there is a [`Reader`] for this lifetime.
+/// Proof that the thread is a reader of the mapped segments for this lifetime: none of them is unmapped.
 #[derive(Clone, Copy)]
 pub struct Reading<'a>(PhantomData<&'a PinToken>);
 
