@@ -5,7 +5,6 @@ use pmix_dstore::model::{DataArray, DataType, Info, Status, Value, keys};
 use pmix_wire::reply::InfosReply;
 use pmix_wire::{Notification, Reply, Request, Version};
 
-use crate::calls::NUMBER;
 use crate::invariant::Invariant;
 use crate::rank::{Call, Rank, Role};
 use crate::services::numbered;
@@ -13,6 +12,9 @@ use crate::world::{What, World};
 
 /// No run is longer, in milliseconds, but for who waits for ever.
 const LONGEST: u64 = 3_600_000;
+
+/// What a sample has; not the number of a report, which is looked for in all events.
+const USED: &str = "sim.used";
 
 /// The kinds of monitors.
 pub(crate) const KINDS: u8 = 13;
@@ -123,7 +125,7 @@ impl World {
 
     /// A server wants usage.
     pub(crate) fn measure(&mut self, server: usize, monitor: u64) {
-        let told = if monitor.is_multiple_of(3) { Vec::new() } else { vec![Info::new(NUMBER, Value::Uint32(0))] };
+        let told = if monitor.is_multiple_of(3) { Vec::new() } else { vec![Info::new(USED, Value::Uint32(0))] };
         self.servers[server].measured(monitor, told);
     }
 
