@@ -58,9 +58,9 @@ fault "the allocator does not use its reserve" oom "end of the process" dstore/s
 fault "a server ends when its wait for messages is interrupted" syscalls "hang|another end|crash|end of the process" server/src/io/mod.rs \
     $'                Err(Errno::EINTR) => 0,\n' \
     $'                Err(Errno::EINTR) if # => return,\n                Err(Errno::EINTR) => 0,\n' pmix_dstore::
-fault "a commit is not in the journal" restart "life [12], |hang" server/src/engine/successor.rs \
+fault "a commit is not in the journal" restart "life [12], |hang|step 0 of seed" server/src/engine/successor.rs \
     $'parts: &[(u8, Vec<Kval>)]) {\n        if self.journal_of' $'parts: &[(u8, Vec<Kval>)]) {\n        if # || self.journal_of' pmix_dstore::
-fault "a fence that is over is not in the journal" restart "life [12], |hang" server/src/engine/successor.rs \
+fault "a fence that is over is not in the journal" restart "life [12], |hang|step 0 of seed" server/src/engine/successor.rs \
     "            self.note(nspace, Record::released(status, &participants));" \
     "            if !# { self.note(nspace, Record::released(status, &participants)); }" pmix_dstore::
 
