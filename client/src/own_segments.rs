@@ -13,7 +13,7 @@ use crate::pin::{self, Reader, Reading};
 
 /// The mapped segments of the own namespace.
 pub struct OwnSegments {
-    /// Borrowed in [`OwnSegments::by`] and [`OwnSegments::refresh`] only.
+    /// Only [`OwnSegments::by`] and [`OwnSegments::read`] give references into it away.
     view: NamespaceView,
 }
 

@@ -157,11 +157,7 @@ impl Config {
                 .and_then(|value| settings::seconds(&value))
                 .unwrap_or(LATE_KEY_WAIT),
             stock_release: None,
-            // A rank has it from its own server, and its own servers are others.
-            restart: restart(
-                infos,
-                variable("PMIX_DSTORE_RESTART").filter(|_| variable("PMIX_DSTORE_SECRET").is_none()),
-            )?,
+            restart: restart(infos, variable("PMIX_DSTORE_RESTART"), variable("PMIX_DSTORE_SECRET").is_some())?,
             life: 0,
             lasting_name: lasting_name(infos)?,
         })
@@ -205,7 +201,10 @@ fn text(infos: &[Info], key: &str) -> Result<Option<String>> {
 ///
 /// # Errors
 /// `BAD_PARAM` if the host's attribute is no number, or more than a year.
-fn restart(infos: &[Info], set: Option<String>) -> Result<Option<Duration>> {
+fn restart(infos: &[Info], set: Option<String>, is_rank: bool) -> Result<Option<Duration>> {
+    // In a rank's environment our server has set it, for the rank as a client. A server that the rank starts must not take it as the
+    // administrator's word.
+    let set = set.filter(|_| !is_rank);
     let given = match Info::find(infos, keys::DSTORE_RESTART) {
         None => None,
         Some(value) => {
@@ -379,15 +378,16 @@ mod tests {
         let host = |value| [Info::new(keys::DSTORE_RESTART, value)];
         let (ten, half) = (Some(Duration::from_secs(10)), Some(Duration::from_millis(500)));
         let text = |text: &str| Some(text.to_owned());
-        assert_eq!(restart(&[], None), Ok(None));
-        assert_eq!(restart(&host(Value::Uint32(10)), None), Ok(ten));
-        assert_eq!(restart(&host(Value::Uint32(10)), text("0.5")), Ok(half));
-        assert_eq!(restart(&host(Value::Uint32(10)), text("0")), Ok(None));
-        assert_eq!(restart(&host(Value::Uint32(10)), text("soon")), Ok(ten), "which is complained of");
-        assert_eq!(restart(&host(Value::Uint32(0)), None), Ok(None));
-        assert_eq!(restart(&host(Value::string("ten")), None), Err(Status::ERR_BAD_PARAM));
-        assert_eq!(restart(&host(Value::Uint64(u64::MAX)), None), Err(Status::ERR_BAD_PARAM));
-        assert_eq!(restart(&host(Value::Uint32(u32::MAX)), None), Err(Status::ERR_BAD_PARAM));
+        assert_eq!(restart(&[], None, false), Ok(None));
+        assert_eq!(restart(&host(Value::Uint32(10)), None, false), Ok(ten));
+        assert_eq!(restart(&host(Value::Uint32(10)), text("0.5"), false), Ok(half));
+        assert_eq!(restart(&host(Value::Uint32(10)), text("0"), false), Ok(None));
+        assert_eq!(restart(&host(Value::Uint32(10)), text("soon"), false), Ok(ten), "which is complained of");
+        assert_eq!(restart(&[], text("0.5"), true), Ok(None), "a rank's own server");
+        assert_eq!(restart(&host(Value::Uint32(0)), None, false), Ok(None));
+        assert_eq!(restart(&host(Value::string("ten")), None, false), Err(Status::ERR_BAD_PARAM));
+        assert_eq!(restart(&host(Value::Uint64(u64::MAX)), None, false), Err(Status::ERR_BAD_PARAM));
+        assert_eq!(restart(&host(Value::Uint32(u32::MAX)), None, false), Err(Status::ERR_BAD_PARAM));
     }
 
     #[test]

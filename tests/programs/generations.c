@@ -259,6 +259,10 @@ int main(int argc, char **argv)
         reads += (uintptr_t) of_one;
     }
     expect("PMIx_Finalize", finalize_together());
-    say("rank %u: %u generations, read %ju times, at most %u segments seen", me.rank, generations, (uintmax_t) reads, most);
+    if (mapped_max > 0) {
+        say("rank %u: %u generations, read %ju times, at most %u segments seen", me.rank, generations, (uintmax_t) reads, most);
+    } else {
+        say("rank %u: %u generations, read %ju times", me.rank, generations, (uintmax_t) reads);
+    }
     return 0;
 }

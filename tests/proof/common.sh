@@ -30,9 +30,10 @@ need_nightly() {
     done
 }
 
-# planted_copy: a copy of the project for faults to be planted in, one for each script, as two may run at once; prints its directory.
+# planted_copy [SUFFIX]: a copy of the project for faults to be planted in, one for each script and suffix, as two may run at once; prints its
+# directory.
 planted_copy() {
-    local copy=$proof_target/planted-$(basename "$0" .sh)
+    local copy=$proof_target/planted-$(basename "$0" .sh)${1:-}
     rm -rf "$copy"
     mkdir -p "$copy"
     tar --exclude=./target --exclude=./.git --exclude="./$(realpath --relative-to=. "$proof_target")" \

@@ -5,7 +5,9 @@
 # The simulation is built once, from a copy of the sources with all faults in it; the variable PLANTED names the one that is made.
 . "$(dirname "$0")/common.sh"
 
-copy=$(planted_copy)
+only_check=${1:-}
+[ "$only_check" = --check ] || only_check=
+copy=$(planted_copy "$only_check")
 # Of its own: cargo takes the copy for the same workspace.
 target=${SIMULATE_TARGET:-$proof_target/simulate}
 # So many steps without a find are a fault that is not found.
@@ -68,7 +70,10 @@ fault "a process that has ended lives again for the next server" nspaces.rs \
 fault "a fence that was over is entered again at the next server" mod.rs \
     "Request::Fence { .. } if self.is_over_for_former(peer, tag) => {}" \
     "Request::Fence { .. } if !# && self.is_over_for_former(peer, tag) => {}"
-[ "${1:-}" = --check ] && exit
+if [ -n "$only_check" ]; then
+    rm -rf "$copy"
+    exit
+fi
 
 (cd "$copy" && CARGO_TARGET_DIR=$target cargo build --profile simulate -p pmix-simulate)
 simulation=$target/simulate/pmix-simulate

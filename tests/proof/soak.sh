@@ -7,7 +7,9 @@
 # The library is built once, from a copy of the sources with all faults in it; the variable PLANTED names the one that is made.
 . "$(dirname "$0")/common.sh"
 
-copy=$(planted_copy)
+only_check=${1:-}
+[ "$only_check" = --check ] || only_check=
+copy=$(planted_copy "$only_check")
 target=${SOAK_TARGET:-$proof_target/soak}
 count=0 names=() parts=() words=()
 
@@ -58,13 +60,16 @@ fault "the allocator does not use its reserve" oom "end of the process" dstore/s
 fault "a server ends when its wait for messages is interrupted" syscalls "hang|another end|crash|end of the process" server/src/io/mod.rs \
     $'                Err(Errno::EINTR) => 0,\n' \
     $'                Err(Errno::EINTR) if # => return,\n                Err(Errno::EINTR) => 0,\n' pmix_dstore::
-fault "a commit is not in the journal" restart "life [12], |hang|step 0 of seed" server/src/engine/successor.rs \
+fault "a commit is not in the journal" restart "life [12], |program-restart .*: (exit status|hang)" server/src/engine/successor.rs \
     $'parts: &[(u8, Vec<Kval>)]) {\n        if self.journal_of' $'parts: &[(u8, Vec<Kval>)]) {\n        if # || self.journal_of' pmix_dstore::
-fault "a fence that is over is not in the journal" restart "life [12], |hang|step 0 of seed" server/src/engine/successor.rs \
+fault "a fence that is over is not in the journal" restart "life [12], |program-restart .*: (exit status|hang)" server/src/engine/successor.rs \
     "            self.note(nspace, Record::released(status, &participants));" \
     "            if !# { self.note(nspace, Record::released(status, &participants)); }" pmix_dstore::
 
-[ "${1:-}" = --check ] && exit
+if [ -n "$only_check" ]; then
+    rm -rf "$copy"
+    exit
+fi
 
 (cd "$copy" && CARGO_TARGET_DIR=$target cargo build -p pmix-ffi -p pmix-tools -p pmix-soak)
 soak=$target/debug/pmix-soak

@@ -14,7 +14,7 @@ fn restarted(traces: &Traces, size: usize, options: &str, step: &str) -> Ended {
     run.arg(program("restart")).args(step).run()
 }
 
-/// What no log has.
+/// Lines that must not be in the log.
 const COMPLAINTS: [&str; 5] = ["not taken over", "panicked", "lost the connection", "refused", "cannot go on"];
 
 /// Asserts that all ranks have found what they expect, that `kills` servers were killed, and that nothing is left. A server may be killed
@@ -50,13 +50,11 @@ fn fences_complete_and_values_never_get_older_while_the_server_is_killed_again_a
     assert_well(&traces, &ended, 4, kills, "storm");
 }
 
-/// Ranks that make no call for longer than the next server waits for them.
+/// Ranks that make no call for longer than the next server waits for them: `busy` computes for 8 s.
 #[test]
 fn ranks_that_compute_meanwhile_are_not_lost() {
     let traces = Traces::begin();
-    let run = Run::new(program("host"), Library::ours()).traced(&traces);
-    let run = run.args("-n 3 --restartable 4 --timeout 100").arg(program("restart")).arg("busy");
-    let ended = run.run();
+    let ended = restarted(&traces, 3, "--restartable 4", "busy");
     assert_well(&traces, &ended, 3, 1, "busy");
     assert!(!ended.stderr.contains("has not come again"), "{ended}");
 }
@@ -64,9 +62,7 @@ fn ranks_that_compute_meanwhile_are_not_lost() {
 #[test]
 fn a_server_that_does_not_come_back_is_lost_after_that_time() {
     let traces = Traces::begin();
-    let run = Run::new(program("host"), Library::ours()).traced(&traces);
-    let run = run.args("-n 3 --restartable 1 --lives 1 --timeout 100").arg(program("restart")).arg("lost");
-    let ended = run.run();
+    let ended = restarted(&traces, 3, "--restartable 1 --lives 1", "lost");
     assert_eq!((ended.code(), ended.count(" done")), (0, 3), "{ended}");
 }
 
@@ -125,9 +121,7 @@ fn ranks_go_on_wherever_their_server_is_killed() {
 #[test]
 fn a_rank_that_dies_while_there_is_no_server_is_lost() {
     let traces = Traces::begin();
-    let run = Run::new(program("host"), Library::ours()).traced(&traces);
-    let run = run.args("-n 3 --restartable 10 --deaths ignore --down 300 --timeout 100").arg(program("restart"));
-    let ended = run.arg("dead").run();
+    let ended = restarted(&traces, 3, "--restartable 10 --deaths ignore --down 300", "dead");
     assert_eq!((ended.code(), ended.count(" done")), (0, 2), "{ended}");
     assert!(ended.stderr.contains("test-job:2 was connected to the server that was killed"), "{ended}");
     traces.assert_none_left(&ended);

@@ -246,6 +246,11 @@ impl NspaceState {
         self.deregistered.contains(&rank)
     }
 
+    /// Whether the host has registered it as a job here. A name that tools alone have says nothing: the job may be registered at other servers.
+    pub fn is_job(&self) -> bool {
+        self.complete && !self.is_of_tools
+    }
+
     /// Whether the process runs on this node and may still enter a collective.
     pub fn is_alive(&self, rank: Rank) -> bool {
         self.clients.contains_key(&rank) && !self.gone.contains(&rank)

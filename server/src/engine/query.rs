@@ -413,7 +413,7 @@ impl Engine {
 
     /// The jobs that a process may see, by their names.
     fn jobs_for<'e>(&'e self, asker: &Actor) -> impl Iterator<Item = (&'e Nspace, &'e NspaceState)> + use<'e> {
-        let is_job = |(_, state): &(_, &NspaceState)| state.complete && !state.is_of_tools;
+        let is_job = |(_, state): &(_, &NspaceState)| state.is_job();
         let sees = |(nspace, _): &(&Nspace, _)| self.sees(&asker.proc, asker.user, nspace);
         let mut jobs: Vec<_> = self.nspaces.iter().filter(is_job).filter(sees).collect();
         jobs.sort_by(|(a, _), (b, _)| a.as_bytes().cmp(b.as_bytes()));

@@ -10,7 +10,7 @@ use pmix_dstore::codec::Packer;
 use pmix_dstore::model::{Info, Nspace, Proc, Regattr, Result, Status, keys};
 use pmix_wire::jobinfo;
 
-use super::nspaces::{NspaceState, recipient};
+use super::nspaces::recipient;
 use super::peer::Peer;
 use super::{EXCHANGE, Engine};
 
@@ -64,7 +64,7 @@ impl Engine {
     }
 
     fn share_resources(&mut self) {
-        let jobs = self.nspaces.iter().filter(|(_, state)| state.complete && !state.is_of_tools);
+        let jobs = self.nspaces.iter().filter(|(_, state)| state.is_job());
         let nspaces: Vec<Nspace> = jobs.map(|(nspace, _)| nspace.clone()).collect();
         for nspace in nspaces {
             if self.take_resources(&nspace) {
@@ -93,9 +93,7 @@ impl Engine {
         let mut packer = Packer::new(EXCHANGE);
         let mut seen = BTreeSet::new();
         for nspace in procs.iter().map(|proc| &proc.nspace).filter(|nspace| seen.insert(*nspace)) {
-            // A name that tools alone have says nothing: the job may be registered at other servers, which have its data.
-            let is_job = |state: &&NspaceState| state.complete && !state.is_of_tools;
-            let Some(state) = self.nspaces.get(nspace).filter(is_job) else { continue };
+            let Some(state) = self.nspaces.get(nspace).filter(|state| state.is_job()) else { continue };
             packer.byte_object_of(|object| {
                 object.string(Some(nspace.as_bytes()))?;
                 jobinfo::pack(object, &state.job, &to, jobinfo::all_ranks(&state.job))

@@ -192,7 +192,8 @@ impl Engine {
             Ok(record) => {
                 let journal = &state.ledger.journal;
                 if journal.added > ADDED_MIN.max(2 * journal.base) {
-                    // Before this record: what it tells may not be stored yet, and would be in neither.
+                    // Before this record: what it tells may not be stored yet, and would be neither in the state that is written anew nor in the
+                    // journal.
                     self.rewrite_journal(nspace);
                 }
                 if let Some(state) = self.nspaces.get_mut(nspace) {

@@ -28,7 +28,7 @@ use super::record::{Estate, HEADER_MAX, Origin, Segment};
 
 /// The longest journal that is read.
 const JOURNAL_MAX: u64 = 2 << 30;
-/// How long the lock of a server that was killed may be held by its children.
+/// How long the locks of servers that were killed may be held by their children, for all directories together.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 /// How many names of the directory are looked at.
 const NAMES_MAX: usize = 16_384;
@@ -219,7 +219,7 @@ fn open_journal(inner: BorrowedFd<'_>) -> Result<Option<(File, Metadata)>, Strin
 
 /// Whether a journal is of this boot, and of the directory that it is in.
 fn is_of(origin: &Origin, inner: BorrowedFd<'_>) -> Result<(), String> {
-    // It may be unknown.
+    // An empty one: the boot could not be read.
     if origin.boot.is_empty() || origin.boot != file::boot() {
         return Err("its journal is of another boot of this machine".into());
     }

@@ -158,6 +158,7 @@ pub(crate) enum Change {
 }
 
 /// The values of a published segment.
+#[derive(Clone)]
 pub(crate) struct Segment {
     pub place: u64,
     pub bytes: u64,

@@ -51,7 +51,7 @@ impl Files {
 }
 
 /// How far a publication came.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Reached {
     Nothing,
     Journal,
@@ -77,7 +77,7 @@ impl Simulation {
             let Some(journal) = journal else { continue };
             let (mut estate, _) = Estate::read(journal).map_err(|why| format!("the journal of {nspace}: {why}"))?;
             life = life.max(estate.origin.life + 1);
-            estate.segments = segments.iter().map(copy_of).collect();
+            estate.segments = segments.clone();
             estates.push((nspace.clone(), estate));
         }
         let lasting_name = me.to_string();
@@ -88,11 +88,6 @@ impl Simulation {
         // A directory without a journal is swept.
         simulation.files.inherited = remains.into_iter().filter(|remains| remains.journal.is_some()).collect();
         Ok(simulation)
-    }
-
-    /// How many servers were before this one, as far as it knows.
-    pub fn life(&self) -> u32 {
-        self.life
     }
 
     /// The number of the first connection of this life.
@@ -276,8 +271,4 @@ fn has_journal(files: Option<&Remains>) -> bool {
 
 fn add(journal: &mut Vec<u8>, record: &Record) {
     record.slices().for_each(|slice| journal.extend_from_slice(slice));
-}
-
-fn copy_of(segment: &Segment) -> Segment {
-    Segment { contents: segment.contents.clone(), ..*segment }
 }

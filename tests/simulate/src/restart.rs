@@ -144,7 +144,7 @@ impl World {
         let which = [self.seed, of_text("kill"), server as u64, life.kills];
         let name = self.ranks[self.own[server]].proc.clone();
         // Until the next one is started nothing happens there.
-        let Ok(nobody) = engine(server, name, Vec::new()) else { return };
+        let nobody = engine(server, name, Vec::new()).expect("nothing is left that could be refused");
         let dead = std::mem::replace(&mut self.servers[server], nobody);
         let mut draws = 0;
         let remains = dead.kill(|limit| {

@@ -164,9 +164,10 @@ impl World {
         let restarts = restart::is_of(seed);
         let server = |number: usize| {
             let me = Proc::new(nspace(&format!("server{number}")), Number(0));
-            let restartable = restarts.then(|| restart::engine(number, me.clone(), Vec::new()).ok()).flatten();
-            let user = (SERVER_USER, SERVER_USER);
-            restartable.unwrap_or_else(|| Simulation::of_gateway(me, &node(number), user, number == GATEWAY))
+            if restarts {
+                return restart::engine(number, me, Vec::new()).expect("nothing is left that could be refused");
+            }
+            Simulation::of_gateway(me, &node(number), (SERVER_USER, SERVER_USER), number == GATEWAY)
         };
         let mut world = World {
             seed,

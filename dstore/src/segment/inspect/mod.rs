@@ -176,13 +176,13 @@ fn rank_report(reader: &ModexReader, rank: Rank, options: &InspectOptions) -> Re
 /// Reports on the directory of a namespace, with a report on each live segment.
 ///
 /// # Errors
-/// If the directory or its first page cannot be read.
+/// If the directory or its page 0 cannot be read.
 pub fn inspect_directory(path: &Path, options: &InspectOptions) -> std::io::Result<Report> {
     let mut report = Report::map();
-    let first = read_file(&path.join(page_name(0)))?;
-    report.add("page", page_report(&first));
+    let zero = read_file(&path.join(page_name(0)))?;
+    report.add("page", page_report(&zero));
     let mut problems = Vec::new();
-    let (begin, entries) = read_entries(path, &first, &mut problems);
+    let (begin, entries) = read_entries(path, &zero, &mut problems);
     let mut list = Vec::new();
     let mut segments = Report::map();
     for (at, entry) in entries.iter().enumerate() {
@@ -202,7 +202,7 @@ pub fn inspect_directory(path: &Path, options: &InspectOptions) -> std::io::Resu
         let mut later = entries[at + 1..].iter().flatten().flatten();
         let next = later.find_map(|new| match new.does_replace(entry.kind, entry.order) {
             true => Some("replaced"),
-            false => (new.is_carried && new.has_segment_of(entry)).then_some("carried over"),
+            false => (new.is_carried && new.has_segment_of(entry)).then_some("carried over to a later page"),
         });
         list.push(entry_line(index, entry, next.unwrap_or("live")).into());
         if next.is_some() {
@@ -270,7 +270,7 @@ fn read_entries(
         }
     }
     if begin > 0 && !matches!(entries.first(), Some(Ok(None | Some(Entry { is_carried: true, .. })))) {
-        problems.push(Report::from(format!("{}: it does not begin with what is from before", page_name(begin))));
+        problems.push(Report::from(format!("{}: it does not begin with a carried entry", page_name(begin))));
     }
     (begin * PAGE_CAPACITY, entries)
 }
@@ -283,7 +283,7 @@ fn entry_line(index: u64, entry: &Entry, state: &str) -> String {
         let _ = write!(line, ", replaces {first} to {last}");
     }
     if entry.is_carried {
-        line.push_str(", from before");
+        line.push_str(", carried");
     }
     let _ = write!(line, ", {state}");
     line

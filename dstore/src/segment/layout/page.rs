@@ -22,9 +22,9 @@ pub(crate) struct PageHeader {
     pub(crate) creator_pid: u32,
     pub(crate) nspace_len: u32,
     pub(crate) reserved: [u8; 32],
-    /// Number of complete entries of all pages, encoded by `counted`; only the first page's word is used.
+    /// Number of complete entries of all pages, encoded by `counted`; only page 0's word is used.
     pub(crate) count: u64,
-    /// 1 after the namespace was deregistered; only the first page's word is used.
+    /// 1 after the namespace was deregistered; only page 0's word is used.
     pub(crate) retired: u32,
     pub(crate) reserved2: [u8; 4],
     /// Number of the first page that readers need, encoded by `first_word`; only page 0's word is used. It came later than the other

@@ -166,10 +166,12 @@ fn inside(directory: &OwnedFd) -> PathBuf {
 
 /// Whether a server makes files of this name in the inner directory.
 fn is_of_server(name: &OsStr) -> bool {
-    let is_numbered = |prefix: &str| {
-        let number = name.as_bytes().strip_prefix(prefix.as_bytes());
-        number.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
-    };
     let is_other = [SOCKET_NAME, JOURNAL_NAME, JOURNAL_NEW_NAME].iter().any(|other| name == *other);
-    is_other || is_numbered(PAGE_PREFIX) || is_numbered(SEGMENT_PREFIX)
+    is_other || is_numbered(name, PAGE_PREFIX) || is_numbered(name, SEGMENT_PREFIX)
+}
+
+/// Whether the name is the prefix with a number. A file of another name may be one of a later release.
+pub(super) fn is_numbered(name: &OsStr, prefix: &str) -> bool {
+    let number = name.as_bytes().strip_prefix(prefix.as_bytes());
+    number.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
 }

@@ -48,7 +48,7 @@ impl PageWriter {
         self.page.write_entry(index, entry.raw(position(index)))
     }
 
-    /// Publishes all entries below `count`. For the first page only.
+    /// Publishes all entries below `count`. For page 0 only.
     ///
     /// # Errors
     /// An error of the system.
@@ -66,7 +66,7 @@ impl PageWriter {
         self.page.store_first(first_word(number).to_le(), Ordering::Release)
     }
 
-    /// Marks the namespace as ended. For the first page only.
+    /// Marks the namespace as ended. For page 0 only.
     ///
     /// # Errors
     /// An error of the system.

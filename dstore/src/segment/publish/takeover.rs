@@ -10,14 +10,13 @@ use std::io::Read;
 use std::iter;
 use std::mem::offset_of;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use nix::fcntl::{OFlag, open, openat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fchmod, fstat};
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 
-use super::abandoned::Abandoned;
+use super::abandoned::{Abandoned, is_numbered};
 use super::outer::{INNER_NAME, JOURNAL_NEW_NAME, SOCKET_NAME};
 use super::page_writer::PageWriter;
 use super::publisher::{LiveSegment, Pages as PagesInUse, Published, Publisher};
@@ -144,9 +143,8 @@ impl Publisher {
         let listed = fs::read_dir(format!("/proc/self/fd/{}", self.inner.as_raw_fd())).map_err(|e| e.to_string())?;
         for entry in listed {
             let name = entry.map_err(|error| error.to_string())?.file_name();
-            let is_of = |prefix: &str| name.as_bytes().starts_with(prefix.as_bytes());
-            let is_dead = is_of(SEGMENT_PREFIX) && !self.live.iter().any(|live| name == *live.name)
-                || is_of(PAGE_PREFIX) && !self.others.iter().any(|(page, _)| name == **page);
+            let is_dead = is_numbered(&name, SEGMENT_PREFIX) && !self.live.iter().any(|live| name == *live.name)
+                || is_numbered(&name, PAGE_PREFIX) && !self.others.iter().any(|(page, _)| name == **page);
             if is_dead || name == SOCKET_NAME || name == JOURNAL_NEW_NAME {
                 unlinkat(&self.inner, name.as_os_str(), UnlinkatFlags::NoRemoveDir)
                     .map_err(|error| format!("remove {}: {error}", name.display()))?;
@@ -227,8 +225,11 @@ fn live_entries(pages: &Pages) -> Result<(Vec<Entry>, u64), String> {
             continue;
         }
         let begins = pages.first > 0 && number == pages.first;
-        if entry.is_carried && !begins || !entry.is_carried && begins && index == begin {
-            return Err(format!("entry {index} is not what it can be there"));
+        if entry.is_carried && !begins {
+            return Err(format!("entry {index} is carried over, but not to the first page that readers need"));
+        }
+        if !entry.is_carried && begins && index == begin {
+            return Err(format!("page-{number} does not begin with a carried entry"));
         }
         live.retain(|other| !entry.does_replace(other.kind, other.order));
         next_file = next_file.max(entry.file.checked_add(1).ok_or("impossible number of a file")?);

@@ -156,9 +156,9 @@ impl<'a> FastValue<'a> {
         self.head == ABSENT
     }
 
-    /// Whether the value is text or bytes, which lie where they were read.
+    /// Whether the value is text or bytes, which are read in place.
     #[inline(always)]
-    pub(crate) fn is_lying(self) -> bool {
+    pub(crate) fn is_in_place(self) -> bool {
         matches!(self.head & 0xffff, TEXT | BYTES)
     }
 

@@ -20,7 +20,7 @@ use crate::segment::layout::raw_header::RawHeader;
 /// Statistics of a view.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ViewStats {
-    /// Entries of the directory that have been read.
+    /// Entries of the directory up to which it was read. A reader that lags skips those that it does not need.
     pub entries: u64,
     /// Segments in the current set.
     pub segments_live: u64,
@@ -89,7 +89,7 @@ struct Refresher {
     /// few words per live segment; sets share the segments.
     sets: Vec<Arc<Complete<SegmentSet>>>,
     /// Segments and sets that are out of reach.
-    leaving: Option<Leaving>,
+    leaving: Option<Unreachable>,
     /// Replaced ones of whose segments a value was lent: they stay.
     lent: Vec<KnownEntry>,
     refreshes: u64,
@@ -100,13 +100,13 @@ struct Refresher {
     last_error: Option<AttachError>,
 }
 
-/// Whether readers of a time have ended. Called until it answers true.
+/// Whether a grace period is over: all readers of its beginning have ended. Called until it answers true.
 pub type IsOver = Box<dyn FnMut() -> bool + Send>;
 
-/// What look-ups find no longer, and who has found it earlier may still read.
+/// Unreachable segments and sets, which wait for the end of a grace period.
 ///
 /// A set keeps its segments mapped. So what readers rely on is that no set goes too early; entries keep what was lent.
-struct Leaving {
+struct Unreachable {
     replaced: Vec<KnownEntry>,
     #[cfg_attr(not(test), expect(dead_code, reason = "dropped with this"))]
     sets: Vec<Arc<Complete<SegmentSet>>>,
@@ -151,14 +151,6 @@ impl Attached {
             Attached::Job(segment) => Some(segment.header().total_len),
             Attached::Modex(segment) => Some(segment.header().total_len),
         }
-    }
-}
-
-impl Refresher {
-    /// The entries whose segments were replaced and are still mapped.
-    fn replaced(&self) -> impl Iterator<Item = &KnownEntry> {
-        let leaving = self.leaving.iter().flat_map(|leaving| &leaving.replaced);
-        self.replaced.iter().chain(leaving).chain(&self.lent)
     }
 }
 
@@ -295,7 +287,7 @@ impl NamespaceView {
             for segment in &set.modex {
                 let value = segment.fast_value(rank, key);
                 if !value.is_absent() {
-                    if IS_LENT && value.is_lying() {
+                    if IS_LENT && value.is_in_place() {
                         segment.lend();
                     }
                     return value;
@@ -308,7 +300,7 @@ impl NamespaceView {
         let value = match &set.job {
             Some(job) if !job.is_damaged() => {
                 let value = job.fast_value(rank, key, me);
-                if IS_LENT && value.is_lying() {
+                if IS_LENT && value.is_in_place() {
                     job.lend();
                 }
                 value
@@ -497,7 +489,7 @@ impl NamespaceView {
             let before = refresher.sets.len().saturating_sub(1);
             let sets = refresher.sets.drain(..before).collect();
             let replaced = std::mem::take(&mut refresher.replaced);
-            refresher.leaving = Some(Leaving { replaced, sets, is_over });
+            refresher.leaving = Some(Unreachable { replaced, sets, is_over });
         }
         let Some(mut gone) = refresher.leaving.take_if(|leaving| (leaving.is_over)()) else { return };
         // Who has lent a value has ended its look-up since, and noted it before.
@@ -651,6 +643,12 @@ impl NamespaceView {
 }
 
 impl Refresher {
+    /// The entries whose segments were replaced and are still mapped.
+    fn replaced(&self) -> impl Iterator<Item = &KnownEntry> {
+        let leaving = self.leaving.iter().flat_map(|leaving| &leaving.replaced);
+        self.replaced.iter().chain(leaving).chain(&self.lent)
+    }
+
     /// Adds the next entry, and drops the entries that it replaces from `live`.
     fn add(&mut self, entry: Option<Entry>) {
         self.known += 1;

@@ -79,17 +79,21 @@ fn a_process_that_was_deregistered_has_ended_though_it_is_registered_again() {
     assert_eq!((bench.status(0, 12), bench.status(1, 12)), (Some(Status::SUCCESS), Some(Status::SUCCESS)));
 }
 
+/// The successor of a server at which the fence with tag 10 of rank 0's connection 33 was over, by its time-out.
+fn successor_after_fence() -> Bench {
+    successor(|estate| drop(estate.released.insert((Rank(0), 33), [(10, Status::ERR_TIMEOUT)].into())))
+}
+
 /// The reply to a fence was lost with the server; whoever asks again is not a participant of the next one.
 #[test]
 fn a_fence_that_was_over_is_answered_by_the_tag_of_its_request() {
-    let status = Status::ERR_TIMEOUT;
-    let mut bench = successor(|estate| drop(estate.released.insert((Rank(0), 33), [(10, status)].into())));
+    let mut bench = successor_after_fence();
     bench.engine.hello(peer(0), TCP, former(0, 33));
     bench.drain();
     bench.answer_last(UpcallResult::Op(Status::SUCCESS));
     bench.connect(1);
     bench.fence(0, 10, everybody(), collect());
-    assert_eq!(bench.status(0, 10), Some(status));
+    assert_eq!(bench.status(0, 10), Some(Status::ERR_TIMEOUT));
     bench.fence(0, 11, everybody(), collect());
     assert!(bench.reply(0, 11).is_none());
 }
@@ -97,8 +101,7 @@ fn a_fence_that_was_over_is_answered_by_the_tag_of_its_request() {
 /// A client that does not hear that it is let in, since that server is killed, too, comes to the next one as it came to that.
 #[test]
 fn a_fence_that_was_over_is_known_to_the_server_after_the_next_one() {
-    let status = Status::ERR_TIMEOUT;
-    let mut bench = successor(|estate| drop(estate.released.insert((Rank(0), 33), [(10, status)].into())));
+    let mut bench = successor_after_fence();
     bench.engine.hello(PeerId(77), TCP, former(0, 33));
     bench.drain();
     let released = bench.engine.nspaces[&nspace()].released.clone();
@@ -108,7 +111,7 @@ fn a_fence_that_was_over_is_known_to_the_server_after_the_next_one() {
     bench.drain();
     bench.answer_last(UpcallResult::Op(Status::SUCCESS));
     bench.fence(0, 10, everybody(), collect());
-    assert_eq!(bench.status(0, 10), Some(status));
+    assert_eq!(bench.status(0, 10), Some(Status::ERR_TIMEOUT));
     // The connection that it names next is of this life: what is older is not asked for any more.
     let released = bench.engine.nspaces[&nspace()].released.clone();
     let mut bench = successor(|estate| estate.released = released);
@@ -120,7 +123,7 @@ fn a_fence_that_was_over_is_known_to_the_server_after_the_next_one() {
 /// A process of another rank cannot have the replies of this one's fences, nor can one that was connected to this very server.
 #[test]
 fn a_former_connection_counts_for_its_own_process_alone() {
-    let mut bench = successor(|estate| drop(estate.released.insert((Rank(0), 33), [(10, Status::ERR_TIMEOUT)].into())));
+    let mut bench = successor_after_fence();
     bench.engine.hello(peer(1), TCP, former(1, 33));
     bench.drain();
     bench.answer_last(UpcallResult::Op(Status::SUCCESS));

@@ -172,23 +172,49 @@ fn counted_reader(view: &Arc<View>, slots: &'static Slots, times: u32) -> thread
     })
 }
 
-/// The view, and a thread that looks up in a Get, `times` times.
-fn view(times: u32) -> (Arc<View>, &'static Slots, thread::JoinHandle<()>, Arc<HazardCell<Watched>>) {
+/// A view, whose first set is current, and a place with a value for threads that are in a Get.
+fn view() -> (Arc<View>, Arc<HazardCell<Watched>>, &'static Slots) {
     let (place, slots) = place();
     assert!(place.set(Watched::new()).is_empty());
     let view = Arc::new(View { current: AtomicUsize::new(0), sets: [(); 3].map(|()| Watched::new()) });
-    let seen = Arc::clone(&view);
-    let pinned = reader(&place, slots, times, move |value| {
+    (view, place, slots)
+}
+
+/// A thread that looks up in a Get, `times` times.
+fn pinned_reader(
+    view: &Arc<View>,
+    place: &Arc<HazardCell<Watched>>,
+    slots: &'static Slots,
+    times: u32,
+) -> thread::JoinHandle<()> {
+    let view = Arc::clone(view);
+    reader(place, slots, times, move |value| {
         assert!(value.is_some(), "a value is there all the time");
-        seen.look_up();
-    });
-    (view, slots, pinned, place)
+        view.look_up();
+    })
+}
+
+/// Replaces the set twice under a reader: the second period begins before or after the first one has changed the counter.
+fn replace_twice(view: &View, slots: &'static Slots, reader: thread::JoinHandle<()>) {
+    let mut first = view.replace(1, slots);
+    let is_over = first.is_over();
+    let mut second = view.replace(2, slots);
+    // Each look sees those that were left.
+    if is_over || first.is_over() {
+        view.sets[0].end();
+    }
+    if second.is_over() {
+        view.sets[1].end();
+    }
+    reader.join().expect("nothing wrong was seen");
+    assert!(first.is_over() && second.is_over(), "both go in the end");
 }
 
 #[test]
 fn replaced_sets_are_dropped_without_readers() {
     check("a set is replaced under one reader in a Get and one that is counted", || {
-        let (view, slots, pinned, place) = view(1);
+        let (view, place, slots) = view();
+        let pinned = pinned_reader(&view, &place, slots, 1);
         let counted = counted_reader(&view, slots, 1);
         let mut grace = view.replace(1, slots);
         let is_over = grace.is_over();
@@ -209,19 +235,8 @@ fn replaced_sets_are_dropped_without_readers() {
 #[test]
 fn readers_that_come_and_go_do_not_hold_up_the_end() {
     check("a set is replaced twice under a reader that comes again", || {
-        let (view, slots, pinned, place) = view(2);
-        let mut first = view.replace(1, slots);
-        let is_over = first.is_over();
-        let mut second = view.replace(2, slots);
-        // Each look sees those that were left.
-        if is_over || first.is_over() {
-            view.sets[0].end();
-        }
-        if second.is_over() {
-            view.sets[1].end();
-        }
-        pinned.join().expect("nothing wrong was seen");
-        assert!(first.is_over() && second.is_over(), "both go in the end");
+        let (view, place, slots) = view();
+        replace_twice(&view, slots, pinned_reader(&view, &place, slots, 2));
         drop(place);
     });
 }
@@ -229,22 +244,8 @@ fn readers_that_come_and_go_do_not_hold_up_the_end() {
 #[test]
 fn counted_readers_that_come_and_go_do_not_hold_up_the_end() {
     check("a set is replaced twice under a counted reader that comes again", || {
-        let (place, slots) = place();
-        assert!(place.set(Watched::new()).is_empty());
-        let view = Arc::new(View { current: AtomicUsize::new(0), sets: [(); 3].map(|()| Watched::new()) });
-        let counted = counted_reader(&view, slots, 2);
-        // The second period begins before or after the first one has changed the counter.
-        let mut first = view.replace(1, slots);
-        let is_over = first.is_over();
-        let mut second = view.replace(2, slots);
-        if is_over || first.is_over() {
-            view.sets[0].end();
-        }
-        if second.is_over() {
-            view.sets[1].end();
-        }
-        counted.join().expect("nothing wrong was seen");
-        assert!(first.is_over() && second.is_over(), "both go in the end");
+        let (view, place, slots) = view();
+        replace_twice(&view, slots, counted_reader(&view, slots, 2));
         drop(place);
     });
 }
