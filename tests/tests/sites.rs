@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nix::libc;
 use nix::unistd::geteuid;
-use pmix_tests::{Ended, Library, Run, Traces, left_out, pmixrun, program};
+use pmix_tests::{Ended, Library, Run, Traces, left_out, plugin, pmixrun, program};
 
 /// What becomes of a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -128,6 +128,25 @@ fn jobs_run_on_overlays_and_read_only_roots() {
         assert!(!room.exists() || fs::remove_dir(&room).is_ok(), "{ended}");
         traces.assert_none_left(&ended);
     }
+}
+
+/// The job's directory on a file system of another machine. This machine's kernel has none, so `fstatfs` says so: segments are refused by
+/// the name of the file system, and values go over the socket. Without a lock service `pmixrun` refuses the directory.
+#[test]
+fn jobs_on_network_file_systems_go_over_the_socket() {
+    let preloaded =
+        |variables: &str| shell(&format!("export LD_PRELOAD={} {variables}", plugin("remote_fs").display()));
+    for (magic, name) in [("0x6969", "NFS"), ("0x0bd00bd0", "Lustre")] {
+        let traces = Traces::begin();
+        let ended = job(&preloaded(&format!("REMOTE_FS={magic}")), &[], Outcome::Socket, &traces);
+        assert_eq!((ended.code(), ended.count(" checks, 0 failed")), (0, 2), "{name}: {ended}");
+        let line =
+            format!("is on a network file system ({name}); shared memory needs a local one (PMIX_SERVER_TMPDIR)");
+        assert_eq!(ended.stderr.matches(&line).count(), 1, "{name}: {ended}");
+        traces.assert_none_left(&ended);
+    }
+    // Without locks nobody could tell that the launcher lives.
+    assert_outcome(&preloaded("REMOTE_FS=0x6969 REMOTE_FS_LOCKS=none"), &[], Outcome::Line("No locks available"));
 }
 
 /// `tests/programs/denied.c` before a program: these system calls fail with `EPERM`.

@@ -59,7 +59,7 @@ fn create(path: &Path) -> io::Result<()> {
 
 fn refusal(path: &Path, error: &io::Error) -> String {
     format!(
-        "cannot make the job's directory {}: {error}; set TMPDIR or --tmpdir to a directory that this user may write to",
+        "cannot make the job's directory {}: {error}; set TMPDIR or --tmpdir to a directory on a local file system that this user may write to",
         path.display()
     )
 }

@@ -88,7 +88,7 @@ impl fmt::Display for PublishError {
             }
             PublishError::NetworkFileSystem { path, fs } => write!(
                 f,
-                "{} is on a {fs} file system; shared memory needs a local one (PMIX_SERVER_TMPDIR)",
+                "{} is on a network file system ({fs}); shared memory needs a local one (PMIX_SERVER_TMPDIR)",
                 path.display()
             ),
             PublishError::NotASegment(error) => write!(f, "not published: {error}"),
