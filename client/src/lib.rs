@@ -35,6 +35,7 @@ mod debugger;
 mod discovery;
 pub mod env;
 pub mod events;
+mod forked;
 pub mod get;
 pub mod get_counts;
 mod get_options;

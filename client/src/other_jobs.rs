@@ -12,6 +12,8 @@ use parking_lot::RwLock;
 use pmix_dstore::model::Nspace;
 use pmix_dstore::segment::NamespaceView;
 
+use crate::forked;
+
 /// How long a job counts as one without segments before the server is asked again. It may be about to start.
 pub(crate) const AGAIN: Duration = Duration::from_secs(1);
 
@@ -57,7 +59,7 @@ impl OtherJobs {
         if !self.has_any.load(Ordering::Relaxed) {
             return None;
         }
-        match self.jobs.read().get(nspace)? {
+        match forked::read(&self.jobs).ok()?.get(nspace)? {
             Segments::Mapped(view) if !view.is_retired() => Some(Arc::clone(view)),
             _ => None,
         }
@@ -65,7 +67,7 @@ impl OtherJobs {
 
     /// Whether the server is to be asked for the segments of a job.
     pub fn is_unknown(&self, nspace: &[u8]) -> bool {
-        self.is_on && self.jobs.read().get(nspace).is_none_or(Segments::is_outdated)
+        self.is_on && forked::read(&self.jobs).is_ok_and(|jobs| jobs.get(nspace).is_none_or(Segments::is_outdated))
     }
 
     /// Notes what was found.

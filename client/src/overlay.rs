@@ -10,6 +10,7 @@ use parking_lot::{RwLock, RwLockWriteGuard};
 use pmix_dstore::model::{Key, KeyRef, Nspace, Proc, Rank, Result, Status, Value};
 use pmix_dstore::{fallible_alloc, qualified};
 
+use crate::forked;
 use crate::pin::{self, PinToken};
 
 /// Words of the filter.
@@ -282,7 +283,7 @@ impl Overlay {
         let mut value = value.into();
         let key_ref = KeyRef::from(&key);
         let hash = mix(rank, &key_ref);
-        let mut state = self.state.write();
+        let mut state = forked::write(&self.state)?;
         let before = state.find(nspace.as_bytes(), rank, &key_ref);
         if qualified::is_key(&key) && origin == Origin::Own {
             value = Arc::new(qualified::merge(before.map(|entry| &*entry.value), &value)?);
@@ -324,7 +325,7 @@ impl Overlay {
     pub fn delete(&self, me: &Proc, key: &Key, server_has_it: bool) -> Result<()> {
         let key_ref = KeyRef::from(key);
         let hash = mix(me.rank, &key_ref);
-        let mut state = self.state.write();
+        let mut state = forked::write(&self.state)?;
         if server_has_it {
             fallible_alloc::reserve_entries(&mut state.deleted, 1)?;
             state.deleted.insert(key.clone(), me.clone());
@@ -387,7 +388,7 @@ impl Overlay {
         if !self.may_hold(rank, key) {
             return Ok(None);
         }
-        let state = self.state.read();
+        let state = forked::read(&self.state)?;
         match state.find(nspace, rank, key) {
             Some(entry) => Ok(Some(take(&entry.value))),
             None if state.is_deleted(nspace, rank, key) => Err(Status::ERR_NOT_FOUND),
@@ -418,7 +419,7 @@ impl Overlay {
 
     /// A value that this process put or stored itself.
     pub fn own(&self, nspace: &[u8], rank: Rank, key: &KeyRef<'_>) -> Option<Arc<Value>> {
-        let state = self.state.read();
+        let state = forked::read(&self.state).ok()?;
         let entry = state.find(nspace, rank, key).filter(|entry| entry.origin == Origin::Own)?;
         Some(Arc::clone(&entry.value))
     }
@@ -434,7 +435,7 @@ impl Overlay {
 
     /// A rank with a value under `key`, for keys that are unique in the namespace.
     pub fn unique(&self, nspace: &[u8], key: &KeyRef<'_>) -> Option<Rank> {
-        let state = self.state.read();
+        let state = forked::read(&self.state).ok()?;
         let mut all = state.entries();
         all.find(|e| e.nspace.as_bytes() == nspace && e.key.as_bytes() == key.text()).map(|entry| entry.rank)
     }

@@ -115,6 +115,16 @@ pub(crate) unsafe fn cached_slot<'a>() -> Option<&'a Slot> {
     unsafe { CACHE.get().as_ref() }
 }
 
+/// The slot of the calling thread, if it has one and no call of this thread uses it. Unlike [`slot`], this leaves the thread's patience as
+/// it is.
+///
+/// # Safety
+/// As [`slot`].
+pub(crate) unsafe fn free_slot<'a>() -> Option<&'a Slot> {
+    // SAFETY: the pointer is null or points to this thread's `HAZARD_SLOT`, whose drop resets it.
+    unsafe { SLOT.get().as_ref() }.filter(|slot| slot.is_free())
+}
+
 /// Gives the calling thread a slot, if it has none. Where the thread is ending, its slot may be gone already: then it gets none.
 pub(crate) fn get_slot() {
     if SLOT.get().is_null() {

@@ -13,7 +13,7 @@ use crate::hazard::{Guard, HazardCell};
 use crate::link::progress_externally;
 use crate::pin::{self, Reader};
 pub use crate::pin::{PinToken, Reading};
-use crate::{AttributeLevel, Client, Environment, hazard, recorder, tool};
+use crate::{AttributeLevel, Client, Environment, forked, hazard, recorder, tool};
 
 /// The client while the process is initialised.
 static CURRENT: HazardCell<Client> = HazardCell::new(&pin::SLOTS);
@@ -104,13 +104,21 @@ fn hold_and_get_slot() -> Option<Client> {
 
 /// The client of this process while it is initialised, for a call that may block: the reference keeps the client alive
 /// across any number of finalizes.
+///
+/// Without the cell's lock where the thread has a free slot: in a forked child, a thread of the parent may hold that lock for ever.
 pub fn hold() -> Option<Client> {
-    CURRENT.hold().as_deref().cloned()
+    // SAFETY: it is used by this thread, within this call.
+    match unsafe { pin::free_slot() } {
+        // SAFETY: the slot is of `CURRENT` and of this thread, is free, and is removed only when the thread ends.
+        Some(slot) => unsafe { CURRENT.enter(slot) }.as_deref().cloned(),
+        None => CURRENT.hold().as_deref().cloned(),
+    }
 }
 
 /// Prepares the library in a process that still has one thread; must be called before a server starts its thread.
 pub fn prepare() {
     hazard::prepare();
+    forked::settle();
 }
 
 /// Connects on the first call, counts on later ones; returns this process's name. Any call with `PMIX_SERVER_URI` connects a

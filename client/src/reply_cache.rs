@@ -12,6 +12,8 @@ use pmix_dstore::modex::ModexData;
 use pmix_dstore::qualified;
 use pmix_dstore::realm_resolution::{self, Caller, Selector};
 
+use crate::forked;
+
 /// The cached data of one namespace.
 struct Namespace {
     job: JobData,
@@ -58,7 +60,7 @@ impl ReplyCache {
     /// # Errors
     /// `NOMEM`.
     pub fn qualified(&self, nspace: &[u8], rank: Rank, key: &[u8], infos: &[Info]) -> Result<Option<Value>> {
-        let namespaces = self.namespaces.read();
+        let namespaces = forked::read(&self.namespaces)?;
         let Some(Namespace { job, modex, .. }) = namespaces.get(nspace) else { return Ok(None) };
         let published = modex.get(rank, keys::QUALIFIED_VALUE.as_bytes());
         let found = published.and_then(|all| qualified::find(all, key, infos));
@@ -140,7 +142,7 @@ impl ReplyCache {
         caller: &Caller<'_>,
         take: impl FnOnce(ValueRef<'_>) -> R,
     ) -> Option<R> {
-        let namespaces = self.namespaces.read();
+        let namespaces = forked::read(&self.namespaces).ok()?;
         let namespace = namespaces.get(nspace)?;
         let modex = &namespace.modex;
         let published = match rank {
@@ -156,7 +158,7 @@ impl ReplyCache {
         if self.is_empty() {
             return None;
         }
-        let namespaces = self.namespaces.read();
+        let namespaces = forked::read(&self.namespaces).ok()?;
         let namespace = namespaces.get(nspace).filter(|namespace| namespace.is_whole)?;
         Some(take(&namespace.job))
     }
@@ -175,7 +177,7 @@ impl ReplyCache {
     /// # Errors
     /// `NOMEM`.
     pub fn rank(&self, nspace: &[u8], rank: Rank) -> Result<Vec<(Key, Value)>> {
-        let namespaces = self.namespaces.read();
+        let namespaces = forked::read(&self.namespaces)?;
         let published = namespaces.get(nspace).into_iter().flat_map(|namespace| namespace.modex.rank(rank));
         published.map(|(key, value)| Ok((key.clone(), value.copy()?))).collect()
     }

@@ -97,10 +97,10 @@ fn ranks_call_in_constructors_and_destructors() {
     at_moments(2, "moments", "structors");
 }
 
-/// A child that calls, when no thread of its parent does, has a status.
+/// A child that calls while threads of its parent do has a value or a status.
 #[test]
 fn ranks_fork_while_their_threads_call() {
-    at_moments(2, "moments", "forks 100");
+    at_moments(2, "moments", "forks 200");
 }
 
 #[test]

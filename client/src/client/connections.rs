@@ -17,6 +17,7 @@ use pmix_dstore::realm_resolution::{self, JobLookup, Selector};
 
 use super::{Client, Inner};
 use crate::events::range;
+use crate::forked;
 use crate::operation::Operation;
 
 /// The largest number of members. It bounds the cost of a wrong job size.
@@ -61,7 +62,7 @@ impl Connections {
         if !self.has_any() {
             return None;
         }
-        self.by_name.read().get(nspace).map(|connection| Arc::clone(&connection.members))
+        forked::read(&self.by_name).ok()?.get(nspace).map(|connection| Arc::clone(&connection.members))
     }
 
     /// Notes a connect.
@@ -108,9 +109,9 @@ impl Connections {
     /// Replaces the names of connections by real processes. The directives are those of the connection, if all processes are of one.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` for a rank that a connection does not have; `ERR_NOMEM`.
+    /// `ERR_BAD_PARAM` for a rank that a connection does not have; `ERR_NOMEM`; as [`forked::read`].
     fn expand(&self, procs: Vec<Proc>) -> Result<(Vec<Proc>, Vec<Info>)> {
-        let by_name = self.by_name.read();
+        let by_name = forked::read(&self.by_name)?;
         let Some(first) = procs.iter().find_map(|proc| by_name.get_key_value(proc.nspace.as_bytes())) else {
             return Ok((procs, Vec::new()));
         };
@@ -131,8 +132,7 @@ impl Connections {
 
     /// Whether any of these processes is named by a connection.
     fn name_any<'p>(&self, mut procs: impl Iterator<Item = &'p Proc>) -> bool {
-        let by_name = self.by_name.read();
-        procs.any(|proc| by_name.contains_key(proc.nspace.as_bytes()))
+        forked::read(&self.by_name).is_ok_and(|by_name| procs.any(|proc| by_name.contains_key(proc.nspace.as_bytes())))
     }
 }
 

@@ -85,7 +85,7 @@ fn race(context: &Context<'_>, step: &mut Step) {
 }
 
 fn forks_of_ranks(context: &Context<'_>, step: &mut Step) {
-    if run(context, step, 2, "moments", "forks 200", "forks done", 1).is_some() {
+    if run(context, step, 2, "moments", "forks 400", "forks done", 1).is_some() {
         step.count("forks", 800);
     }
 }

@@ -1,0 +1,50 @@
+//! Locks in a forked child. A thread of the parent may have held one at the fork; nobody releases the child's copy of it. So a child does not
+//! wait for a lock that it does not get at once.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use pmix_dstore::model::{Result, Status};
+
+/// The process that initialised the library; 0 before.
+static HOME: AtomicU32 = AtomicU32::new(0);
+
+/// This process initialises the library: its threads release what they hold.
+pub(crate) fn settle() {
+    HOME.store(std::process::id(), Ordering::Relaxed);
+}
+
+/// Whether this process is a child that was forked after the library was initialised.
+fn is_child() -> bool {
+    let home = HOME.load(Ordering::Relaxed);
+    home != 0 && home != std::process::id()
+}
+
+/// Locks for reading.
+///
+/// # Errors
+/// `ERR_UNREACH` in a forked child if the lock is taken.
+#[inline]
+pub(crate) fn read<T>(lock: &RwLock<T>) -> Result<RwLockReadGuard<'_, T>> {
+    match lock.try_read() {
+        Some(guard) => Ok(guard),
+        None => read_later(lock),
+    }
+}
+
+#[cold]
+fn read_later<T>(lock: &RwLock<T>) -> Result<RwLockReadGuard<'_, T>> {
+    if is_child() { Err(Status::ERR_UNREACH) } else { Ok(lock.read()) }
+}
+
+/// Locks for writing.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn write<T>(lock: &RwLock<T>) -> Result<RwLockWriteGuard<'_, T>> {
+    match lock.try_write() {
+        Some(guard) => Ok(guard),
+        None if is_child() => Err(Status::ERR_UNREACH),
+        None => Ok(lock.write()),
+    }
+}
