@@ -28,13 +28,13 @@ fn is_child() -> bool {
 pub(crate) fn read<T>(lock: &RwLock<T>) -> Result<RwLockReadGuard<'_, T>> {
     match lock.try_read() {
         Some(guard) => Ok(guard),
-        None => read_later(lock),
+        None => read_later(lock, is_child()),
     }
 }
 
 #[cold]
-fn read_later<T>(lock: &RwLock<T>) -> Result<RwLockReadGuard<'_, T>> {
-    if is_child() { Err(Status::ERR_UNREACH) } else { Ok(lock.read()) }
+fn read_later<T>(lock: &RwLock<T>, is_child: bool) -> Result<RwLockReadGuard<'_, T>> {
+    if is_child { Err(Status::ERR_UNREACH) } else { Ok(lock.read()) }
 }
 
 /// Locks for writing.
@@ -44,7 +44,33 @@ fn read_later<T>(lock: &RwLock<T>) -> Result<RwLockReadGuard<'_, T>> {
 pub(crate) fn write<T>(lock: &RwLock<T>) -> Result<RwLockWriteGuard<'_, T>> {
     match lock.try_write() {
         Some(guard) => Ok(guard),
-        None if is_child() => Err(Status::ERR_UNREACH),
-        None => Ok(lock.write()),
+        None => write_later(lock, is_child()),
+    }
+}
+
+#[cold]
+fn write_later<T>(lock: &RwLock<T>, is_child: bool) -> Result<RwLockWriteGuard<'_, T>> {
+    if is_child { Err(Status::ERR_UNREACH) } else { Ok(lock.write()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_child_does_not_wait_for_a_lock_and_others_do() {
+        let lock = RwLock::new(0);
+        let held = lock.write();
+        assert_eq!(read_later(&lock, true).err(), Some(Status::ERR_UNREACH));
+        assert_eq!(write_later(&lock, true).err(), Some(Status::ERR_UNREACH));
+        thread::scope(|scope| {
+            let writing = scope.spawn(|| write(&lock).map(|mut number| *number += 1));
+            let reading = scope.spawn(|| read(&lock).map(|number| *number < 2));
+            drop(held);
+            assert_eq!((writing.join().unwrap(), reading.join().unwrap()), (Ok(()), Ok(true)));
+        });
+        assert!(!is_child());
     }
 }

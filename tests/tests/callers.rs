@@ -100,7 +100,7 @@ fn ranks_call_in_constructors_and_destructors() {
 /// A child that calls while threads of its parent do has a value or a status.
 #[test]
 fn ranks_fork_while_their_threads_call() {
-    at_moments(2, "moments", "forks 200");
+    at_moments(2, "moments", "forks 300");
 }
 
 #[test]
