@@ -140,7 +140,7 @@ pub struct Rank {
     pub life: u64,
     /// Its secret, in seeds with restarts.
     pub secret: Option<Vec<u8>>,
-    /// What it has sent and would send again to the next server, by tag; in seeds with restarts.
+    /// The requests that it has sent and that are not answered, by tag; in seeds with restarts.
     pub sent: BTreeMap<u32, Vec<u8>>,
     /// The index of its connection to the server that was killed, until it is let in again.
     pub former: Option<u32>,

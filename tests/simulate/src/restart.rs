@@ -1,18 +1,19 @@
 //! Servers that are killed and started again (`docs/restart.md`), in some seeds. The engine is dropped, at rest or in the middle of a step. What is
 //! left are the bytes of its journals and the values of its segments; publications that were under way are lost, or done. The host dies with its
 //! server; the next one registers the same jobs and processes again, bit by bit. Ranks see their connection end, try again until they are let in
-//! or give up, and send again what may be sent again, as `client/src/channel/again.rs` does.
+//! or give up, and send again what may be sent again by the client's own table.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use pmix_client::channel::may_repeat;
 use pmix_dstore::model::{Info, Proc, Value};
 use pmix_server::simulate::{Remains, Simulation};
 use pmix_wire::{FORMER_INDEX, Hello};
 
 use crate::invariant::{Exception, Invariant};
 use crate::random::{drawn, of_text};
-use crate::rank::{Call, Kind, Role};
+use crate::rank::{Call, Role};
 use crate::script::Action;
 use crate::world::{GATEWAY, Job, SERVER_USER, SERVERS, What, World, node};
 
@@ -85,34 +86,6 @@ pub(crate) fn script_of(seed: u64, actions: Vec<Action>) -> Vec<Action> {
 pub(crate) fn engine(number: usize, name: Proc, remains: Vec<Remains>) -> Result<Simulation, String> {
     let (user, patience) = ((SERVER_USER, SERVER_USER), Duration::from_millis(PATIENCE));
     Simulation::restartable(name, &node(number), user, number == GATEWAY, patience, remains)
-}
-
-impl Call {
-    /// Whether it may be sent again, to a server that may have done before its end what it asks for.
-    fn is_repeated(&self, world: &World) -> bool {
-        match self {
-            Call::Enter(number) => matches!(world.operations[*number].kind, Kind::Fence { .. }),
-            Call::Commit { .. }
-            | Call::Delete { .. }
-            | Call::Get { .. }
-            | Call::Read { .. }
-            | Call::Query { .. }
-            | Call::Pull(_)
-            | Call::StopPull(_)
-            | Call::Unregister { .. }
-            | Call::Register { .. }
-            | Call::Lookup { .. }
-            | Call::Finalize { .. } => true,
-            Call::Serve { .. }
-            | Call::Push { .. }
-            | Call::Watch { .. }
-            | Call::Unwatch
-            | Call::Leave(_)
-            | Call::Notify(_)
-            | Call::Publish { .. }
-            | Call::Spawn { .. } => false,
-        }
-    }
 }
 
 impl World {
@@ -271,10 +244,10 @@ impl World {
         one.gives_up = Some(self.now + PATIENCE);
         let calls: Vec<u32> = one.calls.keys().copied().collect();
         for tag in calls {
-            if self.ranks[rank].calls[&tag].is_repeated(self) {
+            let one = &mut self.ranks[rank];
+            if one.sent.get(&tag).is_some_and(|request| may_repeat(one.dialect(), request)) {
                 continue;
             }
-            let one = &mut self.ranks[rank];
             one.calls.remove(&tag);
             one.sent.remove(&tag);
             one.blocked = one.blocked.filter(|blocked| *blocked != tag);
