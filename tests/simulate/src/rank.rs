@@ -96,7 +96,7 @@ pub struct Rank {
     pub is_known_dead: bool,
     /// What it sends does not arrive any more.
     pub is_cut: bool,
-    /// The server has seen its handshake.
+    /// The server has seen its handshake, in this cycle.
     pub has_connected: bool,
     /// The server has let it in.
     pub is_admitted: bool,
@@ -152,6 +152,8 @@ pub struct Rank {
     pub is_missed: bool,
     /// The host has deregistered it.
     pub is_deregistered: bool,
+    /// It was killed in its finalize: for its server it may come back.
+    pub ends_unseen: bool,
 }
 
 impl Rank {
@@ -196,6 +198,7 @@ impl Rank {
             can_return: true,
             is_missed: false,
             is_deregistered: false,
+            ends_unseen: false,
         }
     }
 

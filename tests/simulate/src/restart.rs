@@ -13,7 +13,7 @@ use pmix_wire::{FORMER_INDEX, Hello};
 
 use crate::invariant::{Exception, Invariant};
 use crate::random::{drawn, of_text};
-use crate::rank::{Call, Role};
+use crate::rank::{Call, Rank, Role};
 use crate::script::Action;
 use crate::world::{GATEWAY, Job, SERVER_USER, SERVERS, What, World, node};
 
@@ -132,6 +132,7 @@ impl World {
                 self.loses_server(rank);
             }
         }
+        self.forget_values(server);
         self.drop_what_is_under_way(server);
         // Some come back so late that ranks do not wait for them.
         let kills = self.lives[server].kills;
@@ -140,6 +141,15 @@ impl World {
             false => 1 + self.delay("down", server as u64, kills),
         };
         self.after(late, What::Starts(server));
+    }
+
+    /// A job without a directory leaves nothing: who comes to the next server as if for the first time finds no value from before.
+    fn forget_values(&mut self, server: usize) {
+        let remains = &self.lives[server].remains;
+        let is_lost =
+            |rank: &Rank| rank.server == server && !remains.iter().any(|one| *one.nspace() == rank.proc.nspace);
+        let lost: BTreeSet<usize> = (0..self.ranks.len()).filter(|rank| is_lost(&self.ranks[*rank])).collect();
+        self.ranks.iter_mut().for_each(|rank| rank.known.retain(|(owner, _), _| !lost.contains(owner)));
     }
 
     fn is_of_server(&self, rank: usize, server: usize) -> bool {
