@@ -72,6 +72,12 @@ const COMMANDS: [(Command, Repeat); 38] = [
     (Command::SESSION_CONTROL, Repeat::Never),
 ];
 
+/// Whether an encoded request, of which `first` is the beginning at least, may be sent to the restarted server again.
+pub fn may_repeat(dialect: Dialect, first: &[u8]) -> bool {
+    let command = Unpacker::new(dialect, first).command();
+    command.is_ok_and(|code| COMMANDS.contains(&(Command(code), Repeat::Safe)))
+}
+
 /// How a connection that has ended is made again.
 pub trait Redial: Send + Sync {
     /// For how long it is tried.
@@ -202,9 +208,7 @@ impl Redial for OurServer {
     }
 
     fn may_repeat(&self, payload: &GatherBuf) -> bool {
-        let first = payload.slices().next().unwrap_or_default();
-        let command = Unpacker::new(self.dialect, first).command();
-        command.is_ok_and(|code| COMMANDS.contains(&(Command(code), Repeat::Safe)))
+        may_repeat(self.dialect, payload.slices().next().unwrap_or_default())
     }
 }
 

@@ -24,7 +24,7 @@ use pmix_dstore::segment::Directory;
 use crate::{Environment, FirstCommit, Link, ReplyFn, Task};
 use pmix_wire::{Hello, PeerKind, ToolReply, Version};
 
-pub use again::Greet;
+pub use again::{Greet, may_repeat};
 use again::{OurServer, Redial};
 use connect::{Socket, dial, dial_tcp};
 pub use credential::{Credential, of_tool as credentials_of_tool};

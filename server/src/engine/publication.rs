@@ -87,6 +87,11 @@ pub(super) struct Publications {
 }
 
 impl Publications {
+    /// Whether a thread is carrying out a plan for a directory.
+    pub fn is_writing(&self, number: DirectoryNumber) -> bool {
+        self.directories.get(&number).is_some_and(|directory| directory.under_way)
+    }
+
     pub fn is_done(&self, ticket: &Ticket) -> bool {
         self.directories.get(&ticket.directory).is_none_or(|directory| directory.done >= ticket.step)
     }
@@ -278,11 +283,6 @@ impl Engine {
 
     fn release_waiting(&mut self) {
         self.publications.released().into_iter().for_each(|then| then(self));
-    }
-
-    /// Whether a thread is carrying out a plan for a directory.
-    pub(super) fn is_writing(&self, number: DirectoryNumber) -> bool {
-        self.publications.directories.get(&number).is_some_and(|directory| directory.under_way)
     }
 
     /// Whether a thread is carrying out a plan.

@@ -2,7 +2,7 @@
 //!
 //! The engine makes the records; `crate::publisher` writes them, before any message that the records precede.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 
 use pmix_dstore::gather::Slices;
 use pmix_dstore::model::{Info, Key, Kval, Nspace, Proc, Rank, Result, Scope, Status, Value};
@@ -87,6 +87,25 @@ impl NspaceState {
         }
     }
 
+    /// The directory with its journal.
+    fn journal_number(&self) -> Option<DirectoryNumber> {
+        self.ledger.number().filter(|_| !self.ledger.journal.is_off)
+    }
+
+    /// All of its journal, to be written anew. Not while values are on their way into a segment: then neither the segment nor the journal
+    /// would have them.
+    fn journal_anew(&mut self) -> JournalEntry {
+        match self.records() {
+            Ok(records) => {
+                let base = records.iter().map(Record::total_len).sum();
+                let journal = &mut self.ledger.journal;
+                (journal.added, journal.base, journal.has_values) = (0, base, false);
+                JournalEntry::Rewrite(records)
+            }
+            Err(status) => JournalEntry::Stop(status.to_string()),
+        }
+    }
+
     /// All that the next server needs and segments do not have.
     ///
     /// # Errors
@@ -155,6 +174,12 @@ impl NspaceState {
     }
 }
 
+/// A journal is written anew: what was noted before is among its records.
+fn replace(journals: &mut VecDeque<(DirectoryNumber, JournalEntry)>, number: DirectoryNumber, entry: JournalEntry) {
+    journals.retain(|(other, _)| *other != number);
+    journals.push_back((number, entry));
+}
+
 impl Engine {
     /// Takes what servers that were killed have left, for when the host registers the namespaces again.
     pub fn expect_again(&mut self, estates: impl IntoIterator<Item = (Nspace, Estate)>) {
@@ -181,24 +206,26 @@ impl Engine {
     /// The directory with a journal of a namespace.
     fn journal_of(&self, nspace: &Nspace) -> Option<(DirectoryNumber, &NspaceState)> {
         let state = self.config.restart.and_then(|_| self.nspaces.get(nspace))?;
-        Some((state.ledger.number().filter(|_| !state.ledger.journal.is_off)?, state))
+        Some((state.journal_number()?, state))
     }
 
     /// Notes a record, or that it could not be made.
     fn note(&mut self, nspace: &Nspace, record: Result<Record>) {
-        let Some((number, _)) = self.journal_of(nspace) else { return };
+        if self.config.restart.is_none() {
+            return;
+        }
         let Some(state) = self.nspaces.get_mut(nspace) else { return };
+        let Some(number) = state.journal_number() else { return };
         match record {
             Ok(record) => {
                 let journal = &state.ledger.journal;
-                if journal.added > ADDED_MIN.max(2 * journal.base) {
+                let is_long = journal.added > ADDED_MIN.max(2 * journal.base);
+                if is_long && !self.publications.is_writing(number) {
                     // Before this record: what it tells may not be stored yet, and would be neither in the state that is written anew nor in the
                     // journal.
-                    self.rewrite_journal(nspace);
+                    replace(&mut self.journal, number, state.journal_anew());
                 }
-                if let Some(state) = self.nspaces.get_mut(nspace) {
-                    state.ledger.journal.added += record.total_len();
-                }
+                state.ledger.journal.added += record.total_len();
                 self.journal.push_back((number, JournalEntry::Append(record)));
             }
             Err(status) => {
@@ -208,34 +235,15 @@ impl Engine {
         }
     }
 
-    /// Writes a journal anew, if no values are on their way into a segment: then neither the segment nor the journal would have them.
-    fn rewrite_journal(&mut self, nspace: &Nspace) {
-        let Some((number, state)) = self.journal_of(nspace) else { return };
-        if self.is_writing(number) {
-            return;
-        }
-        let records = state.records();
-        let entry = match records {
-            Ok(records) => {
-                let base = records.iter().map(Record::total_len).sum();
-                if let Some(state) = self.nspaces.get_mut(nspace) {
-                    let journal = &mut state.ledger.journal;
-                    (journal.added, journal.base, journal.has_values) = (0, base, false);
-                }
-                JournalEntry::Rewrite(records)
-            }
-            Err(status) => JournalEntry::Stop(status.to_string()),
-        };
-        // What was noted before is among these.
-        self.journal.retain(|(other, _)| *other != number);
-        self.journal.push_back((number, entry));
-    }
-
-    /// Values have been published: the journal need not have them any more.
+    /// Values have been published: the journal need not have them any more. If others are on their way into a segment, it stays: then neither
+    /// the segment nor the journal would have them.
     pub(super) fn shorten_journal(&mut self, nspace: &Nspace) {
-        let has_values = self.nspaces.get(nspace).is_some_and(|state| state.ledger.journal.has_values);
-        if has_values {
-            self.rewrite_journal(nspace);
+        let state = self.nspaces.get_mut(nspace).filter(|state| state.ledger.journal.has_values);
+        let Some((state, number)) = state.and_then(|state| state.journal_number().map(|number| (state, number))) else {
+            return;
+        };
+        if !self.publications.is_writing(number) {
+            replace(&mut self.journal, number, state.journal_anew());
         }
     }
 

@@ -13,7 +13,7 @@ use pmix_dstore::gather::Slices;
 use pmix_dstore::model::Nspace;
 use pmix_dstore::segment::{JOURNAL_NAME, JOURNAL_NEW_NAME, Publisher, check_length};
 
-use super::record::{MAGIC, Origin, Record};
+use super::record::{Journal, Origin, Record};
 
 /// The journal of a namespace, open for writing.
 pub(crate) struct JournalFile {
@@ -59,7 +59,7 @@ impl JournalFile {
         file_ban::check();
         self.len += record.total_len() as u64;
         check_length(self.len)?;
-        record.slices().try_for_each(|slice| self.file.write_all(slice))
+        write(&mut self.file, record)
     }
 
     /// Replaces all records. A server that is killed meanwhile leaves the former ones.
@@ -87,6 +87,11 @@ pub(crate) fn remove(directory: BorrowedFd<'_>) {
     }
 }
 
+/// Writes a record, or a whole journal.
+pub(crate) fn write(to: &mut impl Write, what: &impl Slices) -> io::Result<()> {
+    what.slices().try_for_each(|slice| to.write_all(slice))
+}
+
 /// Writes a journal under another name, and gives it its own.
 pub(super) fn write_new(
     directory: BorrowedFd<'_>,
@@ -95,27 +100,22 @@ pub(super) fn write_new(
     records: &[Record],
 ) -> io::Result<(File, u64)> {
     file_ban::check();
-    let header = Record::header(nspace, origin).map_err(|status| io::Error::other(status.to_string()))?;
-    let len = MAGIC.len() + header.total_len() + records.iter().map(Record::total_len).sum::<usize>();
-    check_length(len as u64)?;
+    let journal = Journal::new(nspace, origin, records).map_err(|status| io::Error::other(status.to_string()))?;
+    let len = journal.total_len() as u64;
+    check_length(len)?;
     let _ = unlinkat(directory, JOURNAL_NEW_NAME, UnlinkatFlags::NoRemoveDir);
     let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let file = openat(directory, JOURNAL_NEW_NAME, flags, Mode::from_bits_truncate(0o600))?;
     // Buffered: most records are short.
     let mut file = io::BufWriter::new(File::from(file));
-    let written = file
-        .write_all(&MAGIC)
-        .and_then(|()| {
-            let mut slices = std::iter::once(&header).chain(records).flat_map(Record::slices);
-            slices.try_for_each(|slice| file.write_all(slice))
-        })
+    let written = write(&mut file, &journal)
         .and_then(|()| file.into_inner().map_err(io::IntoInnerError::into_error))
         .and_then(|file| {
             renameat(directory, JOURNAL_NEW_NAME, directory, JOURNAL_NAME)?;
             Ok(file)
         });
     match written {
-        Ok(file) => Ok((file, len as u64)),
+        Ok(file) => Ok((file, len)),
         Err(error) => {
             let _ = unlinkat(directory, JOURNAL_NEW_NAME, UnlinkatFlags::NoRemoveDir);
             Err(error)

@@ -9,9 +9,9 @@ mod record;
 
 pub(crate) use self::estates::{Estates, Inherited, find, is_kept};
 pub(crate) use self::file::{JournalFile, remove as remove_journal};
-#[cfg(feature = "simulate")]
-pub(crate) use self::record::MAGIC as JOURNAL_MAGIC;
 pub(crate) use self::record::{Change, Estate, Fate, Origin, Record, Released, Segment, add_released};
+#[cfg(feature = "simulate")]
+pub(crate) use self::{file::write as write_journal, record::Journal};
 
 /// How often a namespace may pass from one server to the next.
 const LIVES_MAX: u32 = 1000;

@@ -16,7 +16,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 use crate::secret::Secret;
 
 /// The first bytes of a journal; the last one is the version of its format.
-pub(crate) const MAGIC: [u8; 8] = *b"PMIXDJN1";
+const MAGIC: [u8; 8] = *b"PMIXDJN1";
 /// The bytes before a payload.
 const HEAD_LEN: usize = 24;
 /// The longest payload: a commit, and what is before it.
@@ -44,6 +44,28 @@ pub(crate) struct Record {
 impl Slices for Record {
     fn slices(&self) -> impl Iterator<Item = &[u8]> {
         std::iter::once(self.own.as_slice()).chain(self.rest.slices())
+    }
+}
+
+/// A whole journal, as it is written.
+pub(crate) struct Journal<'r> {
+    header: Record,
+    records: &'r [Record],
+}
+
+impl Slices for Journal<'_> {
+    fn slices(&self) -> impl Iterator<Item = &[u8]> {
+        std::iter::once(&MAGIC[..]).chain(std::iter::once(&self.header).chain(self.records).flat_map(Record::slices))
+    }
+}
+
+impl<'r> Journal<'r> {
+    /// The journal of a namespace.
+    ///
+    /// # Errors
+    /// `NOMEM`; `OUT_OF_RESOURCE` for an origin that is too long.
+    pub fn new(nspace: &Nspace, origin: &Origin, records: &'r [Record]) -> Result<Journal<'r>> {
+        Ok(Journal { header: Record::header(nspace, origin)?, records })
     }
 }
 

@@ -14,12 +14,7 @@ fn origin() -> Origin {
 }
 
 fn journal(records: &[Record]) -> Vec<u8> {
-    let header = Record::header(&nspace(), &origin()).unwrap();
-    let mut bytes = MAGIC.to_vec();
-    for slice in std::iter::once(&header).chain(records).flat_map(Record::slices) {
-        bytes.extend_from_slice(slice);
-    }
-    bytes
+    Journal::new(&nspace(), &origin(), records).unwrap().slices().collect::<Vec<_>>().concat()
 }
 
 fn records() -> (Secret, Vec<Record>) {

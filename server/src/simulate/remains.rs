@@ -9,7 +9,7 @@ use pmix_dstore::model::{Nspace, Proc, Status};
 
 use super::{NoSink, Simulation, configuration};
 use crate::engine::{Batch, DirectoryNumber, Engine, JournalEntry, LiveSegment, Plan, Published, Work, Written};
-use crate::restart::{Estate, JOURNAL_MAGIC, Origin, Record, Segment};
+use crate::restart::{Estate, Journal, Origin, Record, Segment, write_journal};
 
 /// What is in the directory of a namespace.
 pub struct Remains {
@@ -114,8 +114,7 @@ impl Simulation {
             match entry {
                 entry if at < done => self.write_entry(number, entry),
                 JournalEntry::Append(record) => {
-                    let mut bytes = Vec::new();
-                    add(&mut bytes, &record);
+                    let mut bytes = bytes_of(&record);
                     bytes.truncate(draw(bytes.len() as u64) as usize);
                     if let Some(journal) = self.journal(number) {
                         journal.extend(bytes);
@@ -151,11 +150,11 @@ impl Simulation {
         let written = match entry {
             JournalEntry::Append(record) => {
                 if let Some(journal) = self.journal(number) {
-                    add(journal, &record);
+                    journal.extend(bytes_of(&record));
                 }
                 return;
             }
-            JournalEntry::Rewrite(records) => Some(self.encode(number, &records)),
+            JournalEntry::Rewrite(records) => self.encode(number, &records),
             JournalEntry::Stop(_) => None,
         };
         if let Some(files) = self.files.own.get_mut(&number) {
@@ -231,23 +230,18 @@ impl Simulation {
         let new = || Remains { nspace: nspace.clone(), journal: None, segments: Vec::new(), count: 0 };
         let files = at.map_or_else(new, |at| self.files.inherited.swap_remove(at));
         self.files.own.insert(number, files);
-        let journal = batch.journal.take().and_then(Result::ok).map(|records| self.encode(number, &records));
+        let journal = batch.journal.take().and_then(Result::ok).and_then(|records| self.encode(number, &records));
         if let Some(files) = self.files.own.get_mut(&number) {
             files.journal = journal;
         }
     }
 
     /// A whole journal of a directory.
-    fn encode(&self, number: DirectoryNumber, records: &[Record]) -> Vec<u8> {
-        let mut bytes = JOURNAL_MAGIC.to_vec();
-        let Some(files) = self.files.own.get(&number) else { return bytes };
+    fn encode(&self, number: DirectoryNumber, records: &[Record]) -> Option<Vec<u8>> {
+        let files = self.files.own.get(&number)?;
         let (boot, directory) = (b"boot".to_vec(), files.nspace.as_bytes().to_vec());
         let origin = Origin { life: self.life, patience: 1, boot, directory, server: b"simulated".to_vec() };
-        if let Ok(header) = Record::header(&files.nspace, &origin) {
-            add(&mut bytes, &header);
-        }
-        records.iter().for_each(|record| add(&mut bytes, record));
-        bytes
+        Some(bytes_of(&Journal::new(&files.nspace, &origin, records).ok()?))
     }
 
     /// A server of this configuration.
@@ -269,6 +263,9 @@ fn has_journal(files: Option<&Remains>) -> bool {
     files.is_some_and(|files| files.journal.is_some())
 }
 
-fn add(journal: &mut Vec<u8>, record: &Record) {
-    record.slices().for_each(|slice| journal.extend_from_slice(slice));
+/// A record, or a whole journal, as it is in the file.
+fn bytes_of(what: &impl Slices) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    write_journal(&mut bytes, what).expect("a vector takes all");
+    bytes
 }

@@ -185,9 +185,13 @@ impl World {
         let (job, server) = (usize::from(job) % self.jobs.len(), usize::from(server) % SERVERS);
         let on = |rank: &usize| self.ranks[*rank].server == server;
         let members: Vec<usize> = self.jobs[job].ranks.iter().copied().filter(on).collect();
-        if self.jobs[job].is_of_tool || members.is_empty() {
+        // By their names they are the same fence.
+        let is_spent = self.spent.iter().any(|spent| spent.iter().all(|rank| members.contains(rank)));
+        if self.jobs[job].is_of_tool || members.is_empty() || is_spent {
             return;
         }
+        let living: Vec<usize> = members.iter().copied().filter(|rank| self.ranks[*rank].lives).collect();
+        self.fenced.extend([members.clone(), living]);
         if let Some(number) = self.begin(Kind::Fence { collects }, members, false, None) {
             self.operations[number].is_of_node = true;
             let of_node = self.operations[number].members.clone();
@@ -310,6 +314,7 @@ impl World {
         let loses_messages = self.happens("loses", rank as u64, 0, 2);
         let (one, time) = (&mut self.ranks[rank], self.now);
         (one.lives, one.has_died) = (false, true);
+        one.ends_unseen = one.calls.values().any(|call| matches!(call, Call::Finalize { .. }));
         one.is_cut = loses_messages;
         one.program.clear();
         one.calls.clear();

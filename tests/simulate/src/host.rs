@@ -117,7 +117,7 @@ impl World {
             }
             Question::Query { proc, queries } => self.asked_query(server, id, &proc, &queries),
             Question::Tool { infos } => self.asked_tool(server, id, &infos),
-            Question::Pull { infos, .. } => self.asked_pull(server, id, &infos),
+            Question::Pull { procs, infos, .. } => self.asked_pull(server, id, &procs, &infos),
             // Only the return value answers.
             Question::Other { .. } if is_at_once => {
                 self.after(0, What::Answer { server, id, answer: Status::SUCCESS.into() });
@@ -366,7 +366,9 @@ impl World {
         if self.ranks[rank].role != Role::Rank {
             return;
         }
-        if !self.ranks[rank].has_connected || self.happens("deregisters", rank as u64, 0, 2) {
+        // What the server cannot have seen, or may take for the end of a cycle, it must be told.
+        let must_tell = !self.ranks[rank].has_connected || self.ranks[rank].ends_unseen;
+        if must_tell || self.happens("deregisters", rank as u64, 0, 2) {
             self.servers[server].deregister_client(&proc);
             self.take_from(server);
             if self.lives[server].is_down {

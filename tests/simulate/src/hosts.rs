@@ -18,6 +18,7 @@ impl World {
         let (proc, job, now) = (self.ranks[rank].proc.clone(), self.ranks[rank].job, self.time());
         let is_rank = self.ranks[rank].role == Role::Rank;
         let knows = self.jobs[job].servers.contains(&server);
+        let may_know = knows || self.described.contains(&(server, job));
         let engine = &mut self.servers[server];
         let mut status = Status::SUCCESS;
         match kind {
@@ -69,7 +70,7 @@ impl World {
             12 if is_rank => engine.note_pid(&proc, 4000 + rank as i32),
             13 if is_rank => {
                 let packed = engine.collect_job_info(std::slice::from_ref(&proc));
-                let is_right = packed.as_ref().is_ok_and(|bytes| bytes.is_empty() != knows);
+                let is_right = packed.as_ref().is_ok_and(|bytes| if bytes.is_empty() { !knows } else { may_know });
                 if !is_right || engine.collect_job_info(&[]) != Err(Status::ERR_BAD_PARAM) {
                     self.violated(Invariant::OwnAnswer, format!("the data of {} are {packed:?}", proc.nspace));
                 }
@@ -98,6 +99,7 @@ impl World {
                 let infos = [Info::new(keys::JOB_SIZE, Value::Uint32(size))];
                 if let Some(by) = by {
                     self.servers[server].describe_nspace(&nspace, &infos, &by);
+                    self.described.insert((server, job));
                 }
             }
             // It is registered here, too.

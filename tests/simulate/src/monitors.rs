@@ -136,7 +136,8 @@ impl World {
         let Some(of) = of.filter(|of| *of < self.ranks.len()) else { return };
         let affected = Info::find(&event.infos, keys::EVENT_AFFECTED_PROC);
         let is_named = affected.is_none_or(|affected| *affected == Value::Proc(self.ranks[of].proc.clone()));
-        if self.ranks[of].job != self.ranks[rank].job || !is_named {
+        // A tool may have the job's name, too.
+        if self.ranks[of].proc.nspace != self.ranks[rank].proc.nspace || !is_named {
             let what = format!("rank {rank} got {} of rank {of}'s monitor", event.status);
             self.violated(Invariant::EventInRange, what);
         }

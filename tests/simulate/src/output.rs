@@ -9,7 +9,7 @@ use pmix_wire::{FlowControl, IoDelivery, Reply, Request, Version};
 use crate::invariant::Invariant;
 use crate::rank::{Call, Role};
 use crate::services::numbered;
-use crate::world::{SERVERS, What, World};
+use crate::world::{SERVER_USER, SERVERS, What, World};
 
 /// The channels of processes: standard output, standard error.
 const CHANNELS: [u16; 2] = [2, 4];
@@ -49,6 +49,11 @@ impl Pull {
     fn may_lose(&self) -> bool {
         matches!(self.form, 3..=5)
     }
+}
+
+/// Whether a user may have the output of another one's processes. Common operations give no right to it.
+fn may_have(user: u32, owner: u32) -> bool {
+    [owner, SERVER_USER].contains(&user)
 }
 
 impl World {
@@ -106,11 +111,18 @@ impl World {
         pull.number = reply.handler;
         let (form, is_lost, owner) = (pull.form, pull.is_lost, pull.owner);
         let is_own = self.ranks[rank].role == Role::Server;
+        let may_have = may_have(self.ranks[rank].user, self.ranks[owner].user);
+        if reply.status.is_success() && !may_have {
+            self.violated(
+                Invariant::MayRead,
+                format!("rank {rank} was let have output of another user's rank {owner}"),
+            );
+        }
         let is_expected = match reply.status {
             Status::SUCCESS => form != 6 && (!is_lost || is_own),
             Status::ERR_BAD_PARAM => form == 6,
             Status::ERR_TIMEOUT => is_lost,
-            Status::ERR_NO_PERMISSIONS => self.ranks[rank].user != self.ranks[owner].user,
+            Status::ERR_NO_PERMISSIONS => !may_have,
             _ => false,
         };
         if !is_expected {
@@ -147,15 +159,24 @@ impl World {
         }
     }
 
-    /// Hosts answer every second pull by "already done".
-    pub(crate) fn asked_pull(&mut self, server: usize, id: u64, infos: &[Info]) {
+    /// Hosts let a process have the output of its own user's jobs: of those that are not registered at its server they alone know the user. Every
+    /// second answer is "already done".
+    pub(crate) fn asked_pull(&mut self, server: usize, id: u64, procs: &[Proc], infos: &[Info]) {
         let asker = match Info::find(infos, keys::REQUESTOR) {
             Some(Value::Proc(proc)) => proc.clone(),
             _ => return self.violated(Invariant::Signed, "a pull does not say who wants the output".into()),
         };
-        self.check_signed(&asker, infos);
+        let user = self.check_signed(&asker, infos);
         let is_lost = infos.iter().any(|info| info.key.is(keys::TIMEOUT));
-        let answer = if self.kind_of_answer(2) == 0 { Status::OPERATION_SUCCEEDED } else { Status::SUCCESS };
+        let is_of_user =
+            |proc: &Proc| self.jobs.iter().any(|job| job.nspace == proc.nspace && may_have(user, job.user));
+        // Whoever stops a pull may do so.
+        let is_let = Info::is_set(infos, keys::IOF_STOP) || procs.iter().all(is_of_user);
+        let answer = match self.kind_of_answer(2) {
+            _ if !is_let => Status::ERR_NO_PERMISSIONS,
+            0 => Status::OPERATION_SUCCEEDED,
+            _ => Status::SUCCESS,
+        };
         self.answer_or_lose(server, id, UpcallResult::Op(answer), is_lost);
     }
 
@@ -207,7 +228,10 @@ impl World {
         let Some(source) = self.find(&output.source) else {
             return self.violated(Invariant::Output, format!("rank {rank} got output of {}", output.source));
         };
-        if !self.has_consented(self.ranks[rank].user, self.ranks[source].user) {
+        let (to, of) = (&self.ranks[rank], &self.ranks[source]);
+        // A server's own output is its tools', too.
+        let is_of_server = of.role == Role::Server && of.server == to.server && matches!(to.role, Role::Tool(_));
+        if !is_of_server && !may_have(to.user, of.user) {
             return self
                 .violated(Invariant::MayRead, format!("rank {rank} got output of another user's rank {source}"));
         }

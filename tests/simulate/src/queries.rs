@@ -172,10 +172,11 @@ impl World {
         let dialect = self.ranks[rank].dialect();
         let (of_key, form) = (usize::from(kind) % KEYS.len(), usize::from(kind) / KEYS.len());
         let (job, one) = (&self.jobs[self.ranks[about].job], &self.ranks[rank]);
-        // What the answer must be.
+        // What the answer must be. A server knows the user of a job that has a process there; of another one it need not tell.
+        let has_process = || job.ranks.iter().any(|rank| self.ranks[*rank].server == one.server);
         let is_known = self.ranks[about].role == Role::Rank
             && job.servers.contains(&one.server)
-            && (job.user == one.user || one.role == Role::Server)
+            && (job.user == one.user && has_process() || one.role == Role::Server)
             && form != 3;
         match of_key {
             RESOLVE_PEERS => {

@@ -96,7 +96,7 @@ pub struct Rank {
     pub is_known_dead: bool,
     /// What it sends does not arrive any more.
     pub is_cut: bool,
-    /// The server has seen its handshake.
+    /// The server has seen its handshake, in this cycle.
     pub has_connected: bool,
     /// The server has let it in.
     pub is_admitted: bool,
@@ -140,7 +140,7 @@ pub struct Rank {
     pub life: u64,
     /// Its secret, in seeds with restarts.
     pub secret: Option<Vec<u8>>,
-    /// What it has sent and would send again to the next server, by tag; in seeds with restarts.
+    /// The requests that it has sent and that are not answered, by tag; in seeds with restarts.
     pub sent: BTreeMap<u32, Vec<u8>>,
     /// The index of its connection to the server that was killed, until it is let in again.
     pub former: Option<u32>,
@@ -152,6 +152,8 @@ pub struct Rank {
     pub is_missed: bool,
     /// The host has deregistered it.
     pub is_deregistered: bool,
+    /// It was killed in its finalize: for its server it may come back.
+    pub ends_unseen: bool,
 }
 
 impl Rank {
@@ -196,6 +198,7 @@ impl Rank {
             can_return: true,
             is_missed: false,
             is_deregistered: false,
+            ends_unseen: false,
         }
     }
 

@@ -1,18 +1,19 @@
 //! Servers that are killed and started again (`docs/restart.md`), in some seeds. The engine is dropped, at rest or in the middle of a step. What is
 //! left are the bytes of its journals and the values of its segments; publications that were under way are lost, or done. The host dies with its
 //! server; the next one registers the same jobs and processes again, bit by bit. Ranks see their connection end, try again until they are let in
-//! or give up, and send again what may be sent again, as `client/src/channel/again.rs` does.
+//! or give up, and send again what may be sent again by the client's own table.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use pmix_client::channel::may_repeat;
 use pmix_dstore::model::{Info, Proc, Value};
 use pmix_server::simulate::{Remains, Simulation};
 use pmix_wire::{FORMER_INDEX, Hello};
 
 use crate::invariant::{Exception, Invariant};
 use crate::random::{drawn, of_text};
-use crate::rank::{Call, Kind, Role};
+use crate::rank::{Call, Rank, Role};
 use crate::script::Action;
 use crate::world::{GATEWAY, Job, SERVER_USER, SERVERS, What, World, node};
 
@@ -87,34 +88,6 @@ pub(crate) fn engine(number: usize, name: Proc, remains: Vec<Remains>) -> Result
     Simulation::restartable(name, &node(number), user, number == GATEWAY, patience, remains)
 }
 
-impl Call {
-    /// Whether it may be sent again, to a server that may have done before its end what it asks for.
-    fn is_repeated(&self, world: &World) -> bool {
-        match self {
-            Call::Enter(number) => matches!(world.operations[*number].kind, Kind::Fence { .. }),
-            Call::Commit { .. }
-            | Call::Delete { .. }
-            | Call::Get { .. }
-            | Call::Read { .. }
-            | Call::Query { .. }
-            | Call::Pull(_)
-            | Call::StopPull(_)
-            | Call::Unregister { .. }
-            | Call::Register { .. }
-            | Call::Lookup { .. }
-            | Call::Finalize { .. } => true,
-            Call::Serve { .. }
-            | Call::Push { .. }
-            | Call::Watch { .. }
-            | Call::Unwatch
-            | Call::Leave(_)
-            | Call::Notify(_)
-            | Call::Publish { .. }
-            | Call::Spawn { .. } => false,
-        }
-    }
-}
-
 impl World {
     /// A server is killed, now or in the middle of its next step.
     pub(crate) fn restart(&mut self, server: usize, form: u8) {
@@ -159,6 +132,7 @@ impl World {
                 self.loses_server(rank);
             }
         }
+        self.forget_values(server);
         self.drop_what_is_under_way(server);
         // Some come back so late that ranks do not wait for them.
         let kills = self.lives[server].kills;
@@ -167,6 +141,15 @@ impl World {
             false => 1 + self.delay("down", server as u64, kills),
         };
         self.after(late, What::Starts(server));
+    }
+
+    /// A job without a directory leaves nothing: who comes to the next server as if for the first time finds no value from before.
+    fn forget_values(&mut self, server: usize) {
+        let remains = &self.lives[server].remains;
+        let is_lost =
+            |rank: &Rank| rank.server == server && !remains.iter().any(|one| *one.nspace() == rank.proc.nspace);
+        let lost: BTreeSet<usize> = (0..self.ranks.len()).filter(|rank| is_lost(&self.ranks[*rank])).collect();
+        self.ranks.iter_mut().for_each(|rank| rank.known.retain(|(owner, _), _| !lost.contains(owner)));
     }
 
     fn is_of_server(&self, rank: usize, server: usize) -> bool {
@@ -271,10 +254,10 @@ impl World {
         one.gives_up = Some(self.now + PATIENCE);
         let calls: Vec<u32> = one.calls.keys().copied().collect();
         for tag in calls {
-            if self.ranks[rank].calls[&tag].is_repeated(self) {
+            let one = &mut self.ranks[rank];
+            if one.sent.get(&tag).is_some_and(|request| may_repeat(one.dialect(), request)) {
                 continue;
             }
-            let one = &mut self.ranks[rank];
             one.calls.remove(&tag);
             one.sent.remove(&tag);
             one.blocked = one.blocked.filter(|blocked| *blocked != tag);

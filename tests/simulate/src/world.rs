@@ -147,6 +147,8 @@ pub struct World {
     /// Connections of intruders, and those that were refused.
     pub(crate) intruders: u64,
     pub(crate) refused: BTreeSet<u64>,
+    /// Servers, and jobs that another one's registration has described there.
+    pub(crate) described: BTreeSet<(usize, usize)>,
     /// A host registers a job at this server at the moment.
     pub(crate) evicts: Option<usize>,
     /// The server's own processes.
@@ -190,6 +192,7 @@ impl World {
             numbers: 0,
             intruders: 0,
             refused: BTreeSet::new(),
+            described: BTreeSet::new(),
             evicts: None,
             own: Vec::new(),
             restarts,
@@ -543,7 +546,9 @@ impl World {
     pub(crate) fn come_back(&mut self, rank: usize) {
         let one = &mut self.ranks[rank];
         one.cycle += 1;
-        (one.returns, one.is_cut, one.lives, one.is_admitted) = (false, false, true, false);
+        // As before its first connection: of its end until the next one nobody but the host can tell the server.
+        (one.has_connected, one.is_admitted) = (false, false);
+        (one.returns, one.is_cut, one.lives) = (false, false, true);
         one.registered.clear();
         one.got.clear();
         // What was asked and not answered is over for the program.

@@ -297,6 +297,32 @@ fn output_goes_to_its_users() {
     assert!(matches!(bench.upcalls.pop(), Some((_, Upcall::JobControl { .. }))));
 }
 
+/// Whose a job is that has no process here, and whose registration names no user, the host alone knows.
+#[test]
+fn output_of_an_unknown_job_goes_to_whom_the_host_lets_have_it() {
+    let mut bench = Bench::of_two();
+    let far = Proc::new(named("far"), Rank(0));
+    let pulls = |bench: &mut Bench, asker, answer| {
+        bench.ask_as(asker, pull(far.clone()));
+        let Upcall::IofPull { procs, infos, .. } = bench.answer_last(UpcallResult::Op(answer)) else { panic!() };
+        assert_eq!((procs, bench.told(asker)), (vec![far.clone()], Some(answer)));
+        Info::find(&infos, keys::USERID).and_then(Value::as_u32)
+    };
+    bench.say(far.clone(), "early");
+    assert_eq!(pulls(&mut bench, BOBS, Status::ERR_NO_PERMISSIONS), Some(BOB));
+    assert_eq!(pulls(&mut bench, ANNS, Status::SUCCESS), Some(ANN));
+    bench.say(far.clone(), "later");
+    assert_eq!(bench.took(ANNS), [&b"early"[..], b"later"]);
+    assert_eq!(bench.took(BOBS), Vec::<Vec<u8>>::new());
+    // The host may let another user have it, but not once its user is known here.
+    assert_eq!(pulls(&mut bench, BOBS, Status::SUCCESS), Some(BOB));
+    bench.say(far.clone(), "both");
+    bench.register_client(&far, ANN, ANN, 0);
+    bench.say(far.clone(), "Ann's");
+    assert_eq!(bench.took(ANNS), [&b"both"[..], b"Ann's"]);
+    assert_eq!(bench.took(BOBS), [b"both"]);
+}
+
 #[test]
 fn events_reach_the_jobs_of_their_user() {
     let mut bench = Bench::of_two();

@@ -132,6 +132,26 @@ fn participants_ahead_wait_for_those_behind() {
     assert_eq!((bench.status(0, 10), bench.status(1, 10)), (Some(Status::SUCCESS), Some(Status::SUCCESS)));
 }
 
+/// A rank that has finalized and ends before it connects again is not seen to end, as one that has never connected: its host must say it.
+#[test]
+fn the_end_between_two_cycles_is_the_hosts_to_tell() {
+    let mut bench = Bench::new(0, 1, 3);
+    let all = [proc(0), proc(1), proc(2)];
+    (0..3).for_each(|rank| bench.finalize(rank));
+    bench.connect(0);
+    bench.connect_procs(0, 20, &all);
+    // The first message is enough: the host has not let it in yet.
+    bench.engine.hello(peer(1), TCP, Bench::hello(1));
+    bench.lose(1);
+    bench.pass(Duration::from_secs(3600));
+    assert_eq!(bench.connect_status(0, 20), None, "rank 2 may yet come, however late");
+    bench.engine.deregister_client(&proc(2));
+    bench.drain();
+    assert_eq!(bench.connect_status(0, 20), Some(Status::ERR_LOST_CONNECTION));
+    bench.connect_procs(0, 21, &all);
+    assert_eq!(bench.connect_status(0, 21), Some(Status::ERR_LOST_CONNECTION));
+}
+
 #[test]
 fn the_host_hears_that_a_participant_had_finalized() {
     let mut bench = Bench::new(0, 2, 2);
