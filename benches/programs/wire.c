@@ -1,6 +1,6 @@
 /* Wire-up of a rank under benches/programs/host.c: initialisation, a collecting fence, all peers' keys.
  *
- *   wire [--peers | --neighbours] [--direct] [--settled] [--memory] [--len BYTES] [--keys N] [--fences F] [--more N] [--copy]
+ *   wire [--peers | --neighbours] [--direct] [--settled] [--memory] [--pages] [--len BYTES] [--keys N] [--fences F] [--more N] [--copy]
  *
  * Each rank prints times in milliseconds and memory in KiB:
  *
@@ -8,6 +8,7 @@
  *                                     written until then, with --memory, which takes time; PEERS: with --peers
  *   fence N MILLISECONDS              with --fences: rank 0's time of commit and fence, after every rank has put one more key, or as
  *                                     many as --more says
+ *   pages KIB                         with --pages: how much of libpmix.so.2 the process has written until then, loader included
  *   copy BEGUN ENDED                  with --copy, after the fences, in all ranks at once: a plain copy into new memory of this
  *                                     rank's part of the data that the last fence brought to its node; both times since the host
  *                                     began to start ranks
@@ -152,6 +153,7 @@ static void read_neighbours(int keys, size_t len)
 int main(int argc, char **argv)
 {
     bool peers = false, neighbours = false, is_direct = false, is_settled = false, is_counted = false, is_copied = false;
+    bool has_pages = false;
     size_t len = 128;
     int keys = 8, fences = 0, more = 1;
     for (int i = 1; i < argc; i++) {
@@ -165,6 +167,8 @@ int main(int argc, char **argv)
             is_settled = true;
         } else if (strcmp(argv[i], "--memory") == 0) {
             is_counted = true;
+        } else if (strcmp(argv[i], "--pages") == 0) {
+            has_pages = true;
         } else if (strcmp(argv[i], "--copy") == 0) {
             is_copied = true;
         } else if (strcmp(argv[i], "--len") == 0 && i + 1 < argc) {
@@ -177,8 +181,8 @@ int main(int argc, char **argv)
             more = atoi(argv[++i]);
         } else {
             fprintf(stderr,
-                    "usage: wire [--peers | --neighbours] [--direct] [--settled] [--memory] [--len BYTES] [--keys N] [--fences F]"
-                    " [--more N] [--copy]\n");
+                    "usage: wire [--peers | --neighbours] [--direct] [--settled] [--memory] [--pages] [--len BYTES] [--keys N]"
+                    " [--fences F] [--more N] [--copy]\n");
             return 64;
         }
     }
@@ -207,6 +211,11 @@ int main(int argc, char **argv)
     exchange(!is_direct);
     double ready = (now() - begun) / 1e6, got = 0;
     memory = is_counted ? own_memory() - memory : 0;
+    if (has_pages) {
+        long of_library, all;
+        own_memory_of_library(&of_library, &all);
+        printf("pages %ld\n", of_library);
+    }
     if (peers || neighbours) {
         start = now();
         (peers ? read_peers : read_neighbours)(keys, len);

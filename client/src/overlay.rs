@@ -14,7 +14,7 @@ use crate::forked;
 use crate::pin::{self, PinToken};
 
 /// Words of the filter.
-const FILTER_WORDS: usize = 256;
+const FILTER_WORDS: usize = 128;
 const WORDS: u64 = FILTER_WORDS as u64;
 
 /// Unlinked entries are freed in batches of about this many bytes: to check for readers takes a system call
@@ -35,9 +35,9 @@ struct Entry {
     hash: u64,
     nspace: Nspace,
     rank: Rank,
-    key: Key,
-    value: Arc<Value>,
     origin: Origin,
+    key: Arc<[u8]>,
+    value: Arc<Value>,
 }
 
 /// The overlay. A Get of a value that is not in it costs one load from a small filter. A Get of a value in it takes no
@@ -70,6 +70,11 @@ struct State {
     sweep_at: usize,
     /// Keys that this process has deleted and the server may still have.
     deleted: HashMap<Key, Proc>,
+    /// The key of the last value. The next one's is shared with it where they are equal: Open MPI stores a number of each peer on its node
+    /// under one key.
+    last_key: Option<Arc<[u8]>>,
+    /// The last value, if it is a number, for the same.
+    last_number: Option<Arc<Value>>,
 }
 
 enum Gone {
@@ -171,6 +176,19 @@ impl State {
         unsafe { self.table().entries() }
     }
 
+    /// A key and a value for a new entry, shared with the last ones if they are equal.
+    fn shared(&mut self, key: &Key, value: Arc<Value>) -> (Arc<[u8]>, Arc<Value>) {
+        let key =
+            self.last_key.take().filter(|last| **last == *key.as_bytes()).unwrap_or_else(|| key.as_bytes().into());
+        let bits = value.scalar_bits();
+        let is_equal = |last: &Arc<Value>| last.scalar_bits() == bits && last.data_type() == value.data_type();
+        let value = self.last_number.take().filter(is_equal).unwrap_or(value);
+        self.last_key = Some(Arc::clone(&key));
+        // Nothing else is kept longer than its entry.
+        self.last_number = bits.map(|_| Arc::clone(&value));
+        (key, value)
+    }
+
     fn find(&self, nspace: &[u8], rank: Rank, key: &KeyRef<'_>) -> Option<&Entry> {
         // SAFETY: the same.
         unsafe { self.table().slot(mix(rank, key), |entry| entry.is(nspace, rank, key)) }.1
@@ -198,7 +216,7 @@ impl State {
             self.count = count;
         }
         let entry = Box::new(entry);
-        let (nspace, rank, key) = (entry.nspace.as_bytes(), entry.rank, KeyRef::from(&entry.key));
+        let (nspace, rank, key) = (entry.nspace.as_bytes(), entry.rank, KeyRef::new(&entry.key));
         // SAFETY: the same.
         let (slot, _) = unsafe { self.table().slot(entry.hash, |other| other.is(nspace, rank, &key)) };
         let before = slot.load(Ordering::Relaxed);
@@ -262,6 +280,8 @@ impl Overlay {
                 gone_len: 0,
                 sweep_at: BATCH,
                 deleted: HashMap::new(),
+                last_key: None,
+                last_number: None,
             }),
             refreshed: AtomicUsize::new(0),
         }
@@ -296,7 +316,8 @@ impl Overlay {
         if !state.deleted.is_empty() {
             state.deleted.remove(key.as_bytes());
         }
-        state.put(self, Entry { hash, nspace: nspace.clone(), rank, key, value, origin })?;
+        let (key, value) = state.shared(&key, value);
+        state.put(self, Entry { hash, nspace: nspace.clone(), rank, origin, key, value })?;
         if before == Some(Origin::Refreshed) {
             self.refreshed.fetch_sub(1, Ordering::Relaxed);
         }
@@ -428,7 +449,8 @@ impl Overlay {
     pub fn rank(&self, nspace: &[u8], rank: Rank) -> Vec<(Key, Arc<Value>)> {
         let state = self.state.read();
         let of_rank = state.entries().filter(|e| e.nspace.as_bytes() == nspace && e.rank == rank);
-        let mut values: Vec<_> = of_rank.map(|entry| (entry.key.clone(), entry.value.clone())).collect();
+        let pair = |entry: &Entry| Some((Key::new(&entry.key).ok()?, entry.value.clone()));
+        let mut values: Vec<_> = of_rank.filter_map(pair).collect();
         values.sort_by(|(a, _), (b, _)| a.cmp(b));
         values
     }
@@ -437,7 +459,7 @@ impl Overlay {
     pub fn unique(&self, nspace: &[u8], key: &KeyRef<'_>) -> Option<Rank> {
         let state = forked::read(&self.state).ok()?;
         let mut all = state.entries();
-        all.find(|e| e.nspace.as_bytes() == nspace && e.key.as_bytes() == key.text()).map(|entry| entry.rank)
+        all.find(|e| e.nspace.as_bytes() == nspace && *e.key == *key.text()).map(|entry| entry.rank)
     }
 
     /// Drops refreshed values: a fence has brought newer ones.
@@ -472,14 +494,14 @@ impl Entry {
             Value::DataArray(_) => BATCH,
             value => value.bytes().map(|bytes| bytes.len()).or(value.as_text().map(<[u8]>::len)).unwrap_or(0),
         };
-        size_of::<Entry>() + self.key.as_bytes().len() + value
+        size_of::<Entry>() + self.key.len() + value
     }
 
     #[inline(always)]
     fn is(&self, nspace: &[u8], rank: Rank, key: &KeyRef<'_>) -> bool {
         // The pointer comparison is fast: Gets of the own namespace use the shared copy of its name.
         let is_name = || ptr::eq(self.nspace.as_bytes(), nspace) || self.nspace.as_bytes() == nspace;
-        self.rank == rank && key.is_text(self.key.as_bytes()) && is_name()
+        self.rank == rank && key.is_text(&self.key) && is_name()
     }
 }
 
@@ -570,6 +592,35 @@ mod tests {
         }
         assert_eq!(overlay.rank(nspace.as_bytes(), Rank(1)).len(), 0);
         assert_eq!(overlay.rank(nspace.as_bytes(), Rank(0)).len(), 1);
+    }
+
+    #[test]
+    fn equal_numbers_of_peers_under_one_key_share_memory() {
+        let nspace = Nspace::new("a").unwrap();
+        let overlay = Overlay::new();
+        let set = |rank, key: &str, value| {
+            overlay.set(&nspace, Rank(rank), Key::new(key).unwrap(), value, Origin::Own).unwrap();
+        };
+        set(0, "k", Value::Uint16(7));
+        set(1, "k", Value::Uint16(7));
+        set(2, "k", Value::Uint32(7));
+        set(3, "l", Value::Uint32(7));
+        set(4, "l", Value::string(b"text"));
+        set(5, "l", Value::string(b"text"));
+        let of = |rank| {
+            let state = overlay.state.read();
+            let entry = state.entries().find(|entry| entry.rank == Rank(rank)).unwrap();
+            (Arc::as_ptr(&entry.key).cast::<u8>(), Arc::as_ptr(&entry.value))
+        };
+        assert!(of(0) == of(1), "the same number under the same key");
+        assert!(of(1).0 == of(2).0 && of(1).1 != of(2).1, "a number of another type");
+        assert!(of(2).0 != of(3).0 && of(2).1 == of(3).1, "another key");
+        assert!(of(4).0 == of(5).0 && of(4).1 != of(5).1, "texts");
+        assert_eq!(
+            [0, 2, 4].map(|rank| get(&overlay, &nspace, rank, if rank < 3 { "k" } else { "l" })),
+            [Some(Value::Uint16(7)), Some(Value::Uint32(7)), Some(Value::string(b"text")),]
+        );
+        assert!(size_of::<Entry>() <= 56, "a block of 64 bytes with malloc's own word");
     }
 
     #[test]

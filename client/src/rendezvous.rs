@@ -203,8 +203,8 @@ impl Contact {
 
 /// A time as `ctime` writes it, in UTC.
 pub fn date(time: SystemTime) -> String {
-    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    const DAYS: &str = "Thu Fri Sat Sun Mon Tue Wed";
+    const MONTHS: &str = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec";
     let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
@@ -219,7 +219,8 @@ pub fn date(time: SystemTime) -> String {
         day -= lengths[month];
         month += 1;
     }
-    let (weekday, month) = (DAYS[(days % 7) as usize], MONTHS[month]);
+    let name = |names: &'static str, at: usize| names.split(' ').nth(at).unwrap_or_default();
+    let (weekday, month) = (name(DAYS, (days % 7) as usize), name(MONTHS, month));
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
     format!("{weekday} {month} {:2} {hour:02}:{minute:02}:{second:02} {year}", day + 1)
 }

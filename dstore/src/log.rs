@@ -17,6 +17,7 @@ use std::time::SystemTime;
 
 use crate::cancel::Uncancelled;
 use crate::environment;
+use crate::texts::{Names, names_len};
 
 /// `error`, `warn`, `info`, `debug` or `trace`, alone or for one target (`store=debug`); several are separated by commas.
 const LEVELS: &str = "PMIX_DSTORE_LOG";
@@ -41,20 +42,21 @@ pub enum Level {
 }
 
 impl Level {
-    const ALL: [(&str, Level); 5] = [
-        ("error", Level::Error),
-        ("warn", Level::Warn),
-        ("info", Level::Info),
-        ("debug", Level::Debug),
-        ("trace", Level::Trace),
+    const ALL: &[(Level, &str)] = &[
+        (Level::Error, "error"),
+        (Level::Warn, "warn"),
+        (Level::Info, "info"),
+        (Level::Debug, "debug"),
+        (Level::Trace, "trace"),
     ];
 
+    /// The level of this name, in whatever case.
     fn read(name: &str) -> Option<Level> {
-        named(&Level::ALL, name)
+        LEVEL_NAMES.number(name)
     }
 
     fn name(self) -> &'static str {
-        Level::ALL[self as usize].0
+        LEVEL_NAMES.name(self).unwrap_or_default()
     }
 
     /// The level of a verbosity of OpenPMIx, where 0 adds nothing.
@@ -88,47 +90,47 @@ pub enum Target {
 }
 
 impl Target {
-    const ALL: [(&str, Target); 7] = [
-        ("server", Target::Server),
-        ("client", Target::Client),
-        ("tool", Target::Tool),
-        ("store", Target::Store),
-        ("connection", Target::Connection),
-        ("output", Target::Output),
-        ("api", Target::Api),
+    const ALL: &[(Target, &str)] = &[
+        (Target::Server, "server"),
+        (Target::Client, "client"),
+        (Target::Tool, "tool"),
+        (Target::Store, "store"),
+        (Target::Connection, "connection"),
+        (Target::Output, "output"),
+        (Target::Api, "api"),
     ];
 
+    /// The target of this name, in whatever case.
     fn read(name: &str) -> Option<Target> {
-        named(&Target::ALL, name)
+        TARGET_NAMES.number(name)
     }
 }
 
-/// The item of this name, in whatever case.
-fn named<T: Copy>(all: &[(&str, T)], name: &str) -> Option<T> {
-    all.iter().find(|(known, _)| name.eq_ignore_ascii_case(known)).map(|(_, item)| *item)
-}
+static LEVEL_NAMES: Names<Level, { Level::ALL.len() }, { names_len(Level::ALL) }> = Names::new(Level::ALL);
+static TARGET_NAMES: Names<Target, { Target::ALL.len() }, { names_len(Target::ALL) }> = Names::new(Target::ALL);
 
 /// OpenPMIx's variables for what a target stands for, as that library's users know them.
-const VERBOSE: [(&str, Target); 18] = [
-    ("PMIX_MCA_gds_base_verbose", Target::Store),
-    ("PMIX_MCA_ptl_base_verbose", Target::Connection),
-    ("PMIX_MCA_psec_base_verbose", Target::Connection),
-    ("PMIX_MCA_pmix_client_base_verbose", Target::Client),
-    ("PMIX_MCA_pmix_client_get_verbose", Target::Client),
-    ("PMIX_MCA_pmix_client_connect_verbose", Target::Client),
-    ("PMIX_MCA_pmix_client_fence_verbose", Target::Client),
-    ("PMIX_MCA_pmix_client_pub_verbose", Target::Client),
-    ("PMIX_MCA_pmix_client_spawn_verbose", Target::Client),
-    ("PMIX_MCA_pmix_client_event_verbose", Target::Client),
-    ("PMIX_MCA_pmix_client_iof_verbose", Target::Output),
-    ("PMIX_MCA_pmix_server_base_verbose", Target::Server),
-    ("PMIX_MCA_pmix_server_get_verbose", Target::Server),
-    ("PMIX_MCA_pmix_server_connect_verbose", Target::Server),
-    ("PMIX_MCA_pmix_server_fence_verbose", Target::Server),
-    ("PMIX_MCA_pmix_server_pub_verbose", Target::Server),
-    ("PMIX_MCA_pmix_server_event_verbose", Target::Server),
-    ("PMIX_MCA_pmix_server_iof_verbose", Target::Output),
+const VERBOSE: &[(Target, &str)] = &[
+    (Target::Store, "PMIX_MCA_gds_base_verbose"),
+    (Target::Connection, "PMIX_MCA_ptl_base_verbose"),
+    (Target::Connection, "PMIX_MCA_psec_base_verbose"),
+    (Target::Client, "PMIX_MCA_pmix_client_base_verbose"),
+    (Target::Client, "PMIX_MCA_pmix_client_get_verbose"),
+    (Target::Client, "PMIX_MCA_pmix_client_connect_verbose"),
+    (Target::Client, "PMIX_MCA_pmix_client_fence_verbose"),
+    (Target::Client, "PMIX_MCA_pmix_client_pub_verbose"),
+    (Target::Client, "PMIX_MCA_pmix_client_spawn_verbose"),
+    (Target::Client, "PMIX_MCA_pmix_client_event_verbose"),
+    (Target::Output, "PMIX_MCA_pmix_client_iof_verbose"),
+    (Target::Server, "PMIX_MCA_pmix_server_base_verbose"),
+    (Target::Server, "PMIX_MCA_pmix_server_get_verbose"),
+    (Target::Server, "PMIX_MCA_pmix_server_connect_verbose"),
+    (Target::Server, "PMIX_MCA_pmix_server_fence_verbose"),
+    (Target::Server, "PMIX_MCA_pmix_server_pub_verbose"),
+    (Target::Server, "PMIX_MCA_pmix_server_event_verbose"),
+    (Target::Output, "PMIX_MCA_pmix_server_iof_verbose"),
 ];
+static VERBOSE_NAMES: Names<Target, { VERBOSE.len() }, { names_len(VERBOSE) }> = Names::new(VERBOSE);
 
 /// Who writes a line: the line's beginning.
 #[derive(Clone, Copy)]
@@ -207,7 +209,7 @@ impl Settings {
                 }
             }
         }
-        for (name, target) in VERBOSE {
+        for (target, name) in VERBOSE_NAMES.rows() {
             let Some(text) = lookup(name) else { continue };
             match text.to_str().and_then(|text| text.trim().parse().ok()).map(Level::of_verbosity) {
                 Some(Some(level)) => levels[target as usize] = level.max(levels[target as usize]),
@@ -241,7 +243,8 @@ impl Settings {
 }
 
 fn bad_word(word: &str) -> String {
-    let targets = Target::ALL.map(|(name, _)| name).join(", ");
+    let targets: Vec<&str> = TARGET_NAMES.rows().map(|(_, name)| name).collect();
+    let targets = targets.join(", ");
     format!(
         "{LEVELS}: {word} is ignored: a level is error, warn, info, debug or trace, alone or as TARGET=LEVEL; targets are {targets}"
     )

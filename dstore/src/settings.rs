@@ -6,23 +6,36 @@ use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
 use crate::environment;
+use crate::texts::{Names, names_len};
 
 /// The beginning of their names.
 const PREFIX: &str = "PMIX_DSTORE_";
 
 /// The values that a setting takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Values {
     /// Any text; what reads it says what is wrong with it.
     Text,
     /// A number of seconds, as [`seconds`] reads it.
     Seconds,
-    /// One of these.
-    OneOf(&'static [&'static str]),
+    /// 0 or 1.
+    Switch,
+    /// When Slurm is asked for a fence.
+    Fences,
     /// What a server sets for its ranks.
     OfServer,
 }
 
-const SWITCH: Values = Values::OneOf(&["0", "1"]);
+impl Values {
+    /// The values, if there are few.
+    fn listed(self) -> Option<[&'static str; 2]> {
+        match self {
+            Values::Switch => Some(["0", "1"]),
+            Values::Fences => Some(["always", "never"]),
+            Values::Text | Values::Seconds | Values::OfServer => None,
+        }
+    }
+}
 
 /// Whom a setting is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,25 +47,27 @@ enum For {
 }
 
 /// The settings without [`PREFIX`].
-const SETTINGS: [(&str, For, Values); 17] = [
-    ("SHM", For::Ranks, SWITCH),
-    ("SLURM_FENCE", For::Servers, Values::OneOf(&["always", "never"])),
-    ("TRUST_CLAIMS", For::Servers, SWITCH),
-    ("TOOL_PROOF", For::Servers, SWITCH),
-    ("GET_WAIT", For::Servers, Values::Seconds),
-    ("RESTART", For::Servers, Values::Seconds),
-    ("LOG", For::Ranks, Values::Text),
-    ("LOG_FILE", For::Ranks, Values::Text),
-    ("TRACE", For::Ranks, SWITCH),
-    ("SUMMARY", For::Ranks, SWITCH),
-    ("STATS", For::Ranks, SWITCH),
-    ("RECORD", For::Ranks, SWITCH),
-    ("DUMP_SIGNAL", For::Ranks, Values::Text),
-    ("SEGMENTS", For::Servers, Values::OfServer),
-    ("INODE", For::Servers, Values::OfServer),
-    ("SECRET", For::Servers, Values::OfServer),
-    ("SERVER", For::Servers, Values::OfServer),
+const SETTINGS: &[((For, Values), &str)] = &[
+    ((For::Ranks, Values::Switch), "SHM"),
+    ((For::Servers, Values::Fences), "SLURM_FENCE"),
+    ((For::Servers, Values::Switch), "TRUST_CLAIMS"),
+    ((For::Servers, Values::Switch), "TOOL_PROOF"),
+    ((For::Servers, Values::Seconds), "GET_WAIT"),
+    ((For::Servers, Values::Seconds), "RESTART"),
+    ((For::Ranks, Values::Text), "LOG"),
+    ((For::Ranks, Values::Text), "LOG_FILE"),
+    ((For::Ranks, Values::Switch), "TRACE"),
+    ((For::Ranks, Values::Switch), "SUMMARY"),
+    ((For::Ranks, Values::Switch), "STATS"),
+    ((For::Ranks, Values::Switch), "RECORD"),
+    ((For::Ranks, Values::Text), "DUMP_SIGNAL"),
+    ((For::Servers, Values::OfServer), "SEGMENTS"),
+    ((For::Servers, Values::OfServer), "INODE"),
+    ((For::Servers, Values::OfServer), "SECRET"),
+    ((For::Servers, Values::OfServer), "SERVER"),
 ];
+/// The same in the form in which they are looked up.
+static NAMES: Names<(For, Values), { SETTINGS.len() }, { names_len(SETTINGS) }> = Names::new(SETTINGS);
 
 /// A year.
 const SECONDS_MAX: f64 = 31_536_000.0;
@@ -65,7 +80,7 @@ pub fn seconds(value: &str) -> Option<Duration> {
 
 /// Whether a variable of this name is a setting that users make for ranks. A launcher passes it on.
 pub fn is_for_ranks(name: &str) -> bool {
-    find(name).is_some_and(|(whom, _)| *whom == For::Ranks)
+    find(name).is_some_and(|(whom, _)| whom == For::Ranks)
 }
 
 /// By these a launcher tells its ranks how to reach it by PMI-1 or PMI-2. A user's own, such as `PMI_DEBUG`, are others.
@@ -81,9 +96,9 @@ pub fn is_of_launcher(name: &OsStr) -> bool {
 }
 
 /// Whom the setting of this name is for, and its values.
-fn find(name: &str) -> Option<(&'static For, &'static Values)> {
+fn find(name: &str) -> Option<(For, Values)> {
     let name = name.strip_prefix(PREFIX)?;
-    SETTINGS.iter().find(|(known, ..)| *known == name).map(|(_, whom, values)| (whom, values))
+    NAMES.rows().find(|(_, known)| *known == name).map(|(setting, _)| setting)
 }
 
 /// A line for each setting of this process that has no effect.
@@ -98,22 +113,23 @@ pub fn complaints() -> Vec<String> {
 
 fn complaint(name: &OsStr, value: &OsString) -> Option<String> {
     let name = name.to_str().filter(|name| name.starts_with(PREFIX))?;
-    match find(name) {
+    let listed = find(name).and_then(|(_, values)| values.listed());
+    match (find(name), listed) {
         // A stock server's, for its own shared memory.
-        None if name.ends_with("_BASE_PATH") => None,
-        None => {
-            let set_by_users = SETTINGS.iter().filter(|(.., values)| !matches!(values, Values::OfServer));
-            let names: Vec<&str> = set_by_users.map(|(name, ..)| *name).collect();
+        (None, _) if name.ends_with("_BASE_PATH") => None,
+        (None, _) => {
+            let set_by_users = NAMES.rows().filter(|((_, values), _)| *values != Values::OfServer);
+            let names: Vec<&str> = set_by_users.map(|(_, name)| name).collect();
             Some(format!("{name} is no setting of this library; settings are {PREFIX} with {}", names.join(", ")))
         }
-        Some((_, Values::OneOf(values))) if !value.is_empty() && !values.iter().any(|known| value == known) => {
+        (_, Some(values)) if !value.is_empty() && !values.iter().any(|known| value == known) => {
             Some(format!("{name}={} has no effect; values are {}", value.to_string_lossy(), values.join(" and ")))
         }
-        Some((_, Values::Seconds)) if !value.is_empty() && value.to_str().and_then(seconds).is_none() => {
+        (Some((_, Values::Seconds)), _) if !value.is_empty() && value.to_str().and_then(seconds).is_none() => {
             let value = value.to_string_lossy();
             Some(format!("{name}={value} has no effect; it takes seconds, such as 0.5, up to {SECONDS_MAX}"))
         }
-        Some(_) => None,
+        (Some(_), _) => None,
     }
 }
 

@@ -47,18 +47,23 @@ impl<N: Copy + PartialEq, const ROWS: usize, const LEN: usize> Names<N, ROWS, LE
     }
 
     /// The rows in their order.
-    fn rows(&self) -> impl Iterator<Item = (N, &[u8])> {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (N, &str)> {
+        // They were texts.
+        self.bytes_of_rows().map(|(number, name)| (number, str::from_utf8(name).unwrap_or_default()))
+    }
+
+    fn bytes_of_rows(&self) -> impl Iterator<Item = (N, &[u8])> {
         self.numbers.iter().copied().zip(self.names.split(|byte| *byte == 0))
     }
 
     /// The first name of a number.
     pub(crate) fn name(&self, number: N) -> Option<&str> {
-        self.rows().find(|(known, _)| *known == number).and_then(|(_, name)| str::from_utf8(name).ok())
+        self.bytes_of_rows().find(|(known, _)| *known == number).and_then(|(_, name)| str::from_utf8(name).ok())
     }
 
     /// The number of a name, whose case does not count.
     pub(crate) fn number(&self, name: &str) -> Option<N> {
-        self.rows().find(|(_, known)| known.eq_ignore_ascii_case(name.as_bytes())).map(|(number, _)| number)
+        self.bytes_of_rows().find(|(_, known)| known.eq_ignore_ascii_case(name.as_bytes())).map(|(number, _)| number)
     }
 }
 

@@ -167,9 +167,10 @@ fn coord(prefix: &[u8], coord: &Coord) -> Vec<u8> {
     out
 }
 
-/// The names of the bits that are set, with colons between them.
-fn bits(bits: u64, names: &[(u64, &str)]) -> String {
-    let set: Vec<&str> = names.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, name)| *name).collect();
+/// The names of the bits that are set, with colons between them; `names` has those from the bit `first` on, with blanks between them.
+fn bits(bits: u64, first: u32, names: &str) -> String {
+    let names = names.split(' ').zip(first..);
+    let set: Vec<&str> = names.filter(|(_, bit)| bits >> bit & 1 != 0).map(|(name, _)| name).collect();
     set.join(":")
 }
 
@@ -177,32 +178,21 @@ fn locality(code: u64) -> String {
     match code {
         0 => "UNKNOWN".into(),
         0x8000 => "NONLOCAL".into(),
-        code => {
-            let names = [(1, "HWTHREAD"), (2, "CORE"), (4, "L1"), (8, "L2"), (16, "L3"), (32, "CORE"), (64, "NUMA")];
-            bits(code, &[&names[..], &[(0x4000, "NODE")]].concat())
-        }
+        code => match (bits(code, 0, "HWTHREAD CORE L1 L2 L3 CORE NUMA"), bits(code, 14, "NODE")) {
+            (names, node) if names.is_empty() || node.is_empty() => names + &node,
+            (names, node) => names + ":" + &node,
+        },
     }
 }
 
 fn storage(ty: DataType, code: u64) -> String {
-    let names: &[(u64, &str)] = match ty {
-        DataType::STOR_MEDIUM if code & 1 != 0 => return "UNKNOWN".into(),
-        DataType::STOR_MEDIUM => &[(2, "TAPE"), (4, "HDD"), (8, "SSD"), (16, "NVME"), (32, "PMEM"), (64, "RAM")],
-        DataType::STOR_ACCESS => {
-            &[(1, "NODE"), (2, "SESSION"), (4, "JOB"), (8, "RACK"), (16, "CLUSTER"), (32, "REMOTE")]
-        }
-        DataType::STOR_PERSIST => &[
-            (1, "TEMPORARY"),
-            (2, "NODE"),
-            (4, "SESSION"),
-            (8, "JOB"),
-            (16, "SCRATCH"),
-            (32, "PROJECT"),
-            (64, "ARCHIVE"),
-        ],
-        _ => &[(1, "READ"), (2, "WRITE")],
-    };
-    bits(code, names)
+    match ty {
+        DataType::STOR_MEDIUM if code & 1 != 0 => "UNKNOWN".into(),
+        DataType::STOR_MEDIUM => bits(code, 1, "TAPE HDD SSD NVME PMEM RAM"),
+        DataType::STOR_ACCESS => bits(code, 0, "NODE SESSION JOB RACK CLUSTER REMOTE"),
+        DataType::STOR_PERSIST => bits(code, 0, "TEMPORARY NODE SESSION JOB SCRATCH PROJECT ARCHIVE"),
+        _ => bits(code, 0, "READ WRITE"),
+    }
 }
 
 /// A number as `%f` of printf writes it.
@@ -215,16 +205,16 @@ fn real(number: f64) -> String {
 
 /// A time as `asctime` writes it, in the process's time zone; the number of seconds if the year is out of range.
 fn time(seconds: i64) -> String {
-    const DAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    const DAYS: &str = "Sun Mon Tue Wed Thu Fri Sat";
+    const MONTHS: &str = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec";
     // SAFETY: a zeroed tm is a valid one, which the call fills.
     let mut tm: libc::tm = unsafe { std::mem::zeroed() };
     // SAFETY: both pointers are to variables of this function.
     if unsafe { libc::localtime_r(&raw const seconds, &raw mut tm) }.is_null() {
         return seconds.to_string();
     }
-    let name = |names: &[&'static str], at: i32| usize::try_from(at).ok().and_then(|at| names.get(at).copied());
-    let (day, month) = (name(&DAYS, tm.tm_wday).unwrap_or("???"), name(&MONTHS, tm.tm_mon).unwrap_or("???"));
+    let name = |names: &'static str, at: i32| usize::try_from(at).ok().and_then(|at| names.split(' ').nth(at));
+    let (day, month) = (name(DAYS, tm.tm_wday).unwrap_or("???"), name(MONTHS, tm.tm_mon).unwrap_or("???"));
     let year = i64::from(tm.tm_year) + 1900;
     format!("{day} {month}{:3} {:02}:{:02}:{:02} {year}", tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec)
 }

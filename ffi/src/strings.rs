@@ -2,11 +2,15 @@
 //! for all else those of release 4.2.2, and for codes that came later those of the release that has them. Programs
 //! compare and parse these texts.
 //!
+//! None is inlined: only of a table that one function uses the compiler makes one without addresses, which the loader would
+//! write in each process.
+//!
 //! Written by `make generate` from strings.tsv and constants.tsv of ffi/abi.
 
 use std::ffi::CStr;
 
 /// `PMIx_Error_string`.
+#[inline(never)]
 pub fn error(code: i32) -> &'static CStr {
     match code {
         -1367 => c"PMIX_ERR_TEMP_UNAVAILABLE",
@@ -180,6 +184,7 @@ pub fn error(code: i32) -> &'static CStr {
 }
 
 /// `PMIx_Data_type_string`.
+#[inline(never)]
 pub fn data_type(code: u16) -> &'static CStr {
     match code {
         1 => c"PMIX_BOOL",
@@ -262,6 +267,7 @@ pub fn data_type(code: u16) -> &'static CStr {
 }
 
 /// `PMIx_Proc_state_string`.
+#[inline(never)]
 pub fn proc_state(code: u8) -> &'static CStr {
     match code {
         0 => c"UNDEFINED",
@@ -292,6 +298,7 @@ pub fn proc_state(code: u8) -> &'static CStr {
 }
 
 /// `PMIx_Job_state_string`.
+#[inline(never)]
 pub fn job_state(code: u8) -> &'static CStr {
     match code {
         0 => c"UNDEFINED",
@@ -308,6 +315,7 @@ pub fn job_state(code: u8) -> &'static CStr {
 }
 
 /// `PMIx_Scope_string`.
+#[inline(never)]
 pub fn scope(code: u8) -> &'static CStr {
     match code {
         0 => c"UNDEFINED",
@@ -324,6 +332,7 @@ pub fn scope(code: u8) -> &'static CStr {
 }
 
 /// `PMIx_Data_range_string`.
+#[inline(never)]
 pub fn data_range(code: u8) -> &'static CStr {
     match code {
         0 => c"UNDEFINED",
@@ -340,6 +349,7 @@ pub fn data_range(code: u8) -> &'static CStr {
 }
 
 /// `PMIx_Persistence_string`.
+#[inline(never)]
 pub fn persistence(code: u8) -> &'static CStr {
     match code {
         0 => c"INDEFINITE",
@@ -353,6 +363,7 @@ pub fn persistence(code: u8) -> &'static CStr {
 }
 
 /// `PMIx_Alloc_directive_string`.
+#[inline(never)]
 pub fn alloc_directive(code: u8) -> &'static CStr {
     match code {
         1 => c"NEW",
@@ -365,6 +376,7 @@ pub fn alloc_directive(code: u8) -> &'static CStr {
 }
 
 /// `PMIx_Link_state_string`.
+#[inline(never)]
 pub fn link_state(code: u8) -> &'static CStr {
     match code {
         1 => c"INACTIVE",
@@ -374,6 +386,7 @@ pub fn link_state(code: u8) -> &'static CStr {
 }
 
 /// `PMIx_IOF_channel_string`.
+#[inline(never)]
 pub fn iof_channel(code: u16) -> &'static CStr {
     // Bits that name no channel are passed over.
     match code & 15 {
@@ -397,6 +410,7 @@ pub fn iof_channel(code: u16) -> &'static CStr {
 }
 
 /// `PMIx_Device_type_string`.
+#[inline(never)]
 pub fn device_type(code: u64) -> &'static CStr {
     match code {
         1 => c"BLOCK",
@@ -415,6 +429,7 @@ pub fn device_type(code: u64) -> &'static CStr {
 }
 
 /// `PMIx_Value_comparison_string`.
+#[inline(never)]
 pub fn value_comparison(code: i32) -> &'static CStr {
     match code {
         0 => c"EQUAL",
@@ -428,6 +443,7 @@ pub fn value_comparison(code: i32) -> &'static CStr {
 }
 
 /// `PMIx_Alloc_inheritance_string`.
+#[inline(never)]
 pub fn alloc_inheritance(code: u8) -> &'static CStr {
     match code {
         1 => c"NONE",
@@ -439,6 +455,7 @@ pub fn alloc_inheritance(code: u8) -> &'static CStr {
 }
 
 /// `PMIx_Resource_block_directive_string`.
+#[inline(never)]
 pub fn resource_block_directive(code: u8) -> &'static CStr {
     match code {
         1 => c"DEFINE",
@@ -450,6 +467,7 @@ pub fn resource_block_directive(code: u8) -> &'static CStr {
 }
 
 /// `PMIx_Group_operation_string`.
+#[inline(never)]
 pub fn group_operation(code: i32) -> &'static CStr {
     match code {
         0 => c"CONSTRUCT",

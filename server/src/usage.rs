@@ -48,32 +48,37 @@ pub(crate) struct Target {
     pub uid: u32,
 }
 
-/// The columns of a line of numbers, with their keys.
-type Columns = [(&'static str, usize)];
+/// The key of a column in a line of `/proc/diskstats`.
+fn disk_column(place: usize) -> Option<&'static str> {
+    Some(match place {
+        3 => keys::DISK_READ_COMPLETED,
+        4 => keys::DISK_READ_MERGED,
+        5 => keys::DISK_READ_SECTORS,
+        6 => keys::DISK_READ_MILLISEC,
+        7 => keys::DISK_WRITE_COMPLETED,
+        8 => keys::DISK_WRITE_MERGED,
+        9 => keys::DISK_WRITE_SECTORS,
+        10 => keys::DISK_WRITE_MILLISEC,
+        11 => keys::DISK_IO_IN_PROGRESS,
+        12 => keys::DISK_IO_MILLISEC,
+        13 => keys::DISK_IO_WEIGHTED,
+        _ => return None,
+    })
+}
 
-/// Of a line of `/proc/diskstats`.
-const DISK: &Columns = &[
-    (keys::DISK_READ_COMPLETED, 3),
-    (keys::DISK_READ_MERGED, 4),
-    (keys::DISK_READ_SECTORS, 5),
-    (keys::DISK_READ_MILLISEC, 6),
-    (keys::DISK_WRITE_COMPLETED, 7),
-    (keys::DISK_WRITE_MERGED, 8),
-    (keys::DISK_WRITE_SECTORS, 9),
-    (keys::DISK_WRITE_MILLISEC, 10),
-    (keys::DISK_IO_IN_PROGRESS, 11),
-    (keys::DISK_IO_MILLISEC, 12),
-    (keys::DISK_IO_WEIGHTED, 13),
-];
-/// The columns after the name in a line of `/proc/net/dev`.
-const NETWORK: &Columns = &[
-    (keys::NET_RECVD_BYTES, 0),
-    (keys::NET_RECVD_PCKTS, 1),
-    (keys::NET_RECVD_ERRS, 2),
-    (keys::NET_SENT_BYTES, 8),
-    (keys::NET_SENT_PCKTS, 9),
-    (keys::NET_SENT_ERRS, 10),
-];
+/// The key of a column after the name in a line of `/proc/net/dev`.
+fn network_column(place: usize) -> Option<&'static str> {
+    Some(match place {
+        0 => keys::NET_RECVD_BYTES,
+        1 => keys::NET_RECVD_PCKTS,
+        2 => keys::NET_RECVD_ERRS,
+        8 => keys::NET_SENT_BYTES,
+        9 => keys::NET_SENT_PCKTS,
+        10 => keys::NET_SENT_ERRS,
+        _ => return None,
+    })
+}
+
 /// Of `/proc/loadavg`.
 const LOAD: [&str; 3] = [keys::NODE_LOAD_AVG, keys::NODE_LOAD_AVG5, keys::NODE_LOAD_AVG15];
 /// Of `/proc/meminfo`.
@@ -193,7 +198,7 @@ impl Usage {
                 true => !NO_DISKS.iter().any(|kind| name.starts_with(kind)),
                 false => self.disks.iter().any(|disk| disk == name.as_bytes()),
             };
-            let numbers = self.columns(DISK, &fields).filter(|_| is_meant && fields.len() > 13)?;
+            let numbers = self.columns(disk_column, &fields).filter(|_| is_meant && fields.len() > 13)?;
             Some(device(keys::DISK_RESOURCE_USAGE, (keys::DISK_ID, name), numbers, keys::DISK_SAMPLE_TIME))
         };
         text.lines().filter_map(disk).collect()
@@ -205,18 +210,19 @@ impl Usage {
             let name = name.trim();
             let is_meant = self.networks.is_empty() || self.networks.iter().any(|network| network == name.as_bytes());
             let fields: Vec<&str> = numbers.split_whitespace().collect();
-            let numbers = self.columns(NETWORK, &fields).filter(|_| is_meant)?;
+            let numbers = self.columns(network_column, &fields).filter(|_| is_meant)?;
             Some(device(keys::NETWORK_RESOURCE_USAGE, (keys::NETWORK_ID, name), numbers, keys::NET_SAMPLE_TIME))
         };
         text.lines().filter_map(network).collect()
     }
 
     /// The requested numbers of a line.
-    fn columns(&self, columns: &Columns, fields: &[&str]) -> Option<Vec<Info>> {
+    fn columns(&self, key_of: fn(usize) -> Option<&'static str>, fields: &[&str]) -> Option<Vec<Info>> {
         let mut infos = Vec::new();
-        for (key, place) in columns {
-            let number = fields.get(*place).and_then(|field| field.parse().ok());
-            self.push(&mut infos, key, number.map(Value::Uint64));
+        for (place, field) in fields.iter().enumerate() {
+            if let Some(key) = key_of(place) {
+                self.push(&mut infos, key, field.parse().ok().map(Value::Uint64));
+            }
         }
         (!infos.is_empty()).then_some(infos)
     }

@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../../benches/programs/memory.h"
+
 static long long now(void)
 {
     struct timespec time;
@@ -36,31 +38,6 @@ static void print_memory_of(pid_t process)
     }
 }
 
-static void print_own_memory(void)
-{
-    FILE *maps = fopen("/proc/self/smaps", "r");
-    char line[4352], name[4096];
-    unsigned long from, to, end = 0;
-    long kib, all = 0, of_library = 0;
-    int is_of_library = 0;
-    while (maps != NULL && fgets(line, sizeof(line), maps) != NULL) {
-        name[0] = 0;
-        if (sscanf(line, "%lx-%lx %*s %*s %*s %*s %4095s", &from, &to, name) >= 2) {
-            /* A library's zero pages follow it without a name. */
-            is_of_library = strstr(name, "/libpmix.so") != NULL || (is_of_library && name[0] == 0 && from == end);
-            end = to;
-        } else if (sscanf(line, "Anonymous: %ld kB", &kib) == 1) {
-            all += kib;
-            of_library += is_of_library ? kib : 0;
-        }
-    }
-    printf("rank held %ld %ld\n", all, of_library);
-    fflush(stdout);
-    if (maps != NULL) {
-        fclose(maps);
-    }
-}
-
 int main(int argc, char **argv)
 {
     int rank, size, one = 1, sum = 0;
@@ -73,7 +50,10 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (argc > 1 && strcmp(argv[1], "--memory") == 0) {
-        print_own_memory();
+        long all, of_library;
+        own_memory_of_library(&of_library, &all);
+        printf("rank held %ld %ld\n", all, of_library);
+        fflush(stdout);
     }
     MPI_Finalize();
     if (rank == 0) {

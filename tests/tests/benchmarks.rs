@@ -179,3 +179,28 @@ fn functions_of_a_start_are_listed() {
     let check = Run::new(repository().join("ffi/start.sh"), Library::Stock);
     check.arg("--check").arg(Library::ours().directory()).succeed();
 }
+
+/// The most pages of the installed library that a rank may have written, in KiB: what the loader relocates, and variables. One more than today.
+const WRITTEN_PAGES_MAX: u64 = 44;
+
+/// Each page that the loader or the library writes is memory of every rank. Tables of texts, formatted errors of foreign crates, and places of
+/// panics have pointers, which are relocated: docs/log/wire-up.md tells where they come from and how `ffi/start.ld` lays out variables.
+///
+/// The bound holds for one compiler's code.
+#[test]
+fn pages_of_the_library_that_a_rank_writes() {
+    if Library::ours() != Library::Ours(Profile::Release) {
+        left_out("release", "the linker removes what is not needed in the installed profile alone");
+        return;
+    }
+    let recorded = fs::read_to_string(repository().join("benches/instructions.tsv")).unwrap();
+    if !release_of("rustc").is_some_and(|rustc| recorded.starts_with(&format!("# {rustc};"))) {
+        left_out("toolchain", "the bound is for another compiler's code");
+        return;
+    }
+    let run = Run::new(benchmark_program("host", &[]), Library::ours()).args("--clients 2");
+    let ended = run.arg(benchmark_program("wire", &[])).arg("--pages").succeed();
+    let pages = ended.stdout.lines().filter_map(|line| line.strip_prefix("pages ")?.parse::<u64>().ok());
+    let pages: Vec<_> = pages.collect();
+    assert!(pages.len() == 2 && pages.iter().all(|kib| (1..=WRITTEN_PAGES_MAX).contains(kib)), "{pages:?}; {ended}");
+}

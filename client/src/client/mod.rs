@@ -203,8 +203,7 @@ impl Client {
             Some(_) => None,
             None => Some(job_info(&channel, &me, deadline).inspect_err(|_| channel.close())?),
         };
-        let local = Local::new(me.clone(), env.hostname.clone(), view, job);
-        let connected = Client::new(me, ClientKind::Launched, Arc::new(channel), is_our_server, local);
+        let connected = Client::launched(me, Arc::new(channel), is_our_server, env.hostname.clone(), (view, job));
         // This is the only writer.
         let _ = client.set(Arc::downgrade(&connected.inner));
         if let Some(server) = &env.server {
@@ -218,6 +217,20 @@ impl Client {
             connected.inner.link.ready().inspect_err(|_| connected.inner.link.close())?;
         }
         Ok(connected)
+    }
+
+    /// A function of its own: the stack that this large structure takes on its way is no part of the one that is in use when segments are
+    /// mapped, and each page of stack is memory of every rank.
+    #[inline(never)]
+    fn launched(
+        me: Proc,
+        link: Arc<dyn Link>,
+        is_our_server: bool,
+        hostname: Vec<u8>,
+        (view, job): (Option<NamespaceView>, Option<JobData>),
+    ) -> Client {
+        let local = Local::new(me.clone(), hostname, view, job);
+        Client::new(me, ClientKind::Launched, link, is_our_server, local)
     }
 
     /// The client of a process that is its own server. Peers reach that server at `uri`.
@@ -408,7 +421,10 @@ impl Client {
         if key.as_bytes().is_empty() {
             return Err(Status::ERR_BAD_PARAM);
         }
-        self.inner.local.overlay.set(&proc.nspace, proc.rank, key, value, Origin::Own)
+        // The entries of own peers share one copy of the name, which is also found without a comparison. Open MPI stores a value of each peer.
+        let own = &self.inner.me.nspace;
+        let nspace = if proc.nspace == *own { own } else { &proc.nspace };
+        self.inner.local.overlay.set(nspace, proc.rank, key, value, Origin::Own)
     }
 
     /// Sends the values that were put to the server.

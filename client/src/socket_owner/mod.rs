@@ -76,30 +76,19 @@ impl fmt::Display for Refusal {
             Refusal::NoNumber => f.write_str("its user has no id of its own in this user namespace"),
             Refusal::OwnEndClosed => f.write_str("the connection is closed already"),
             Refusal::Malformed => f.write_str("the kernel's answer about its socket is malformed"),
-            Refusal::Failed(errno) => write!(f, "asking the kernel about its socket failed: {errno}"),
+            Refusal::Failed(errno) => {
+                write!(f, "asking the kernel about its socket failed: {}", io::Error::from(*errno))
+            }
         }
     }
 }
 
 /// The name of a state of `net/tcp_states.h`.
 fn state_name(state: u8) -> String {
-    const NAMES: [&str; 13] = [
-        "ESTABLISHED",
-        "SYN_SENT",
-        "SYN_RECV",
-        "FIN_WAIT1",
-        "FIN_WAIT2",
-        "TIME_WAIT",
-        "CLOSE",
-        "CLOSE_WAIT",
-        "LAST_ACK",
-        "LISTEN",
-        "CLOSING",
-        "NEW_SYN_RECV",
-        "BOUND_INACTIVE",
-    ];
-    let name = usize::from(state).checked_sub(1).and_then(|index| NAMES.get(index));
-    name.map_or_else(|| state.to_string(), |name| (*name).to_owned())
+    const NAMES: &str = "ESTABLISHED SYN_SENT SYN_RECV FIN_WAIT1 FIN_WAIT2 TIME_WAIT CLOSE CLOSE_WAIT LAST_ACK LISTEN CLOSING \
+                         NEW_SYN_RECV BOUND_INACTIVE";
+    let name = usize::from(state).checked_sub(1).and_then(|index| NAMES.split(' ').nth(index));
+    name.map_or_else(|| state.to_string(), str::to_owned)
 }
 
 const ESTABLISHED: u8 = 1;

@@ -23,7 +23,9 @@ pub(crate) const CHUNK_LEN: usize = 64 * 1024;
 const PARTS_MAX: usize = 64;
 
 /// The first size of a chunk.
-const CHUNK_LEN_FIRST: usize = 4 * 1024;
+const CHUNK_LEN_FIRST: usize = 512;
+/// How much larger the next one is.
+const CHUNK_GROWTH: usize = 8;
 
 /// A read buffer. It grows only when a read fills it: most of a rank's replies have a few bytes, and each page that a buffer
 /// touches costs memory.
@@ -46,7 +48,7 @@ impl Chunk {
     fn room(&mut self) -> &mut [u8] {
         if self.is_short
             && self.bytes.len() < CHUNK_LEN
-            && let Ok(larger) = fallible_alloc::filled(0, CHUNK_LEN)
+            && let Ok(larger) = fallible_alloc::filled(0, (self.bytes.len() * CHUNK_GROWTH).min(CHUNK_LEN))
         {
             self.bytes = larger;
         }

@@ -63,8 +63,8 @@ fn bad_values_are_named_and_the_others_count() {
 
 #[test]
 fn the_tables_are_in_the_order_of_their_items() {
-    assert!(Level::ALL.iter().enumerate().all(|(at, (_, level))| *level as usize == at));
-    assert!(Target::ALL.iter().enumerate().all(|(at, (_, target))| *target as usize == at));
+    assert!(Level::ALL.iter().enumerate().all(|(at, (level, _))| *level as usize == at));
+    assert!(Target::ALL.iter().enumerate().all(|(at, (target, _))| *target as usize == at));
 }
 
 #[test]

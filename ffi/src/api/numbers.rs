@@ -11,20 +11,8 @@ use crate::convert::text;
 use crate::entry::{entry, status_entry};
 use crate::types::*;
 
-/// The truth value of a text that begins with one of these words, in letters of either case.
-const BEGINNINGS: [(&[u8], pmix_boolean_t); 6] = [
-    (b"yes", BOOL_TRUE),
-    (b"true", BOOL_TRUE),
-    (b"enable", BOOL_TRUE),
-    (b"no", BOOL_FALSE),
-    (b"false", BOOL_FALSE),
-    (b"disable", BOOL_FALSE),
-];
-/// The truth value of a text that is one of these letters.
-const LETTERS: [(&[u8], pmix_boolean_t); 4] =
-    [(b"y", BOOL_TRUE), (b"t", BOOL_TRUE), (b"n", BOOL_FALSE), (b"f", BOOL_FALSE)];
-
-/// The truth value of a text. An empty text is true: it is the value of a directive, whose presence is its meaning.
+/// The truth value of a text: of one that begins with a word of truth, or is such a letter, in either case. An empty text is true: it is the
+/// value of a directive, whose presence is its meaning.
 fn truth_of_text(text: &[u8]) -> pmix_boolean_t {
     let text = text.trim_ascii_start();
     match text.first() {
@@ -34,10 +22,17 @@ fn truth_of_text(text: &[u8]) -> pmix_boolean_t {
             if digits.into_iter().all(|&digit| digit == b'0') { BOOL_FALSE } else { BOOL_TRUE }
         }
         Some(_) => {
-            let begins = |word: &[u8]| text.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word));
-            let beginning = BEGINNINGS.iter().find(|(word, _)| begins(word));
-            let letter = || LETTERS.iter().find(|(word, _)| text.eq_ignore_ascii_case(word));
-            beginning.or_else(letter).map_or(NON_BOOL, |&(_, truth)| truth)
+            let begins =
+                |word: &str| text.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word.as_bytes()));
+            let is_any = |words: &str, letters: &[u8]| {
+                let letter = || matches!(text, [letter] if letters.contains(&letter.to_ascii_lowercase()));
+                words.split(' ').any(begins) || letter()
+            };
+            match (is_any("yes true enable", b"yt"), is_any("no false disable", b"nf")) {
+                (true, _) => BOOL_TRUE,
+                (_, true) => BOOL_FALSE,
+                _ => NON_BOOL,
+            }
         }
     }
 }

@@ -53,6 +53,9 @@ pub fn strings() -> String {
          //! for all else those of release 4.2.2, and for codes that came later those of the release that has them. Programs\n\
          //! compare and parse these texts.\n\
          //!\n\
+         //! None is inlined: only of a table that one function uses the compiler makes one without addresses, which the loader would\n\
+         //! write in each process.\n\
+         //!\n\
          //! Written by `make generate` from strings.tsv and constants.tsv of ffi/abi.\n\n\
          use std::ffi::CStr;\n",
     );
@@ -64,7 +67,13 @@ pub fn strings() -> String {
         let texts = texts(function);
         let otherwise = table.iter().find(|row| row[0] == function && row[2] == "*").map(|row| row[3]);
         writeln!(code, "\n/// `{function}`.").unwrap();
-        writeln!(code, "pub fn {}(code: {}) -> &'static CStr {{", name.to_lowercase(), types::scalar(ty)).unwrap();
+        writeln!(
+            code,
+            "#[inline(never)]\npub fn {}(code: {}) -> &'static CStr {{",
+            name.to_lowercase(),
+            types::scalar(ty)
+        )
+        .unwrap();
         let (last, first) = texts.split_last().expect("a function has texts");
         let (all, otherwise) = match otherwise {
             Some(otherwise) => {

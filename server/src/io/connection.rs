@@ -98,7 +98,7 @@ impl Connection {
                 Ok((_, false)) => break,
                 Ok((len, true)) => total += len,
                 Err(Errno::EAGAIN) => break,
-                Err(error) => return Read::End(Some(error.desc().to_owned())),
+                Err(error) => return Read::End(Some(io::Error::from(error).to_string())),
             }
         }
         Read::Some

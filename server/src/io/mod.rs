@@ -203,7 +203,7 @@ impl Loop {
                 Ok(count) => count,
                 Err(Errno::EINTR) => 0,
                 Err(error) => {
-                    self.shared.log(&format!("epoll: {error}; the server stops"));
+                    self.shared.log(&format!("epoll: {}; the server stops", io::Error::from(error)));
                     return;
                 }
             };
@@ -336,7 +336,10 @@ impl Loop {
                     let transport = Transport::Unix { uid, gid, pid };
                     self.receive_guest(Origin::Listener(token), Socket::Unix(stream), transport);
                 }
-                Err(error) => self.shared.log(&format!("a connection without credentials: {error}")),
+                Err(error) => {
+                    let error = io::Error::from(error);
+                    self.shared.log(&format!("a connection without credentials: {error}"));
+                }
             }
             self.recover_reserve();
         }
@@ -626,6 +629,7 @@ impl Loop {
                         self.sources.insert(token, Source::Listener(listener));
                     }
                     Err(error) => {
+                        let error = io::Error::from(error);
                         self.shared.log(&format!("namespace {nspace}: its socket cannot be watched: {error}"))
                     }
                 }

@@ -10,7 +10,7 @@
 //! over with another directory.
 
 use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -18,7 +18,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg, OFlag};
+use nix::fcntl::OFlag;
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 
 /// Prefix of the names of launchers' directories.
@@ -32,9 +32,19 @@ pub fn new_name() -> String {
     format!("{PREFIX}{:0NAME_DIGITS$x}", RandomState::new().build_hasher().finish())
 }
 
+/// An exclusive lock of a file, held until this is dropped, even if a forked process has the file open, too.
+struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // An open file that is locked can be unlocked.
+        let _ = self.0.unlock();
+    }
+}
+
 /// The lock that shows that the launcher of a directory lives.
 pub struct Alive {
-    _lock: Flock<File>,
+    _lock: Lock,
     lock_name: String,
 }
 
@@ -50,12 +60,14 @@ impl Alive {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file?,
         };
-        let lock = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Err((_, Errno::EWOULDBLOCK)) => return Ok(None),
-            lock => lock.map_err(|(_, error)| error)?,
-        };
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+            Ok(()) => {}
+        }
+        let lock = Lock(file);
         // A sweeper that considers this launcher dead removes the file with the lock held.
-        let is_there = lock.metadata()?.nlink() > 0;
+        let is_there = lock.0.metadata()?.nlink() > 0;
         Ok(is_there.then_some(Alive { _lock: lock, lock_name }))
     }
 
@@ -93,7 +105,7 @@ pub fn remove_in(top: &Path, name: &OsStr) -> io::Result<()> {
 pub fn remove(top: &Path) {
     if let (Some(tmpdir), Some(name)) = (top.parent(), top.file_name())
         && let Ok(tmpdir) = open(tmpdir, OFlag::O_DIRECTORY)
-        && let Ok(Some(dead)) = Dead::find(&tmpdir, name, FlockArg::LockExclusive)
+        && let Ok(Some(dead)) = Dead::find(&tmpdir, name, File::lock)
     {
         // The next launcher tries again, and reports.
         let _ = dead.remove(&tmpdir, name);
@@ -105,15 +117,16 @@ pub(super) struct Dead {
     top: File,
     lock_name: String,
     /// `None` in an empty directory: the launcher was killed before it had the lock.
-    lock: Option<Flock<File>>,
+    lock: Option<Lock>,
 }
 
 impl Dead {
     /// The directory of this name; `None` if its launcher lives, or if it is no directory of a launcher of this user in this boot of this machine.
+    /// `lock` takes the launcher's lock, and waits for it or does not.
     ///
     /// # Errors
     /// Why it is not touched, though it is this user's.
-    pub fn find(parent: &File, name: &OsStr, lock: FlockArg) -> io::Result<Option<Dead>> {
+    pub fn find(parent: &File, name: &OsStr, lock: impl FnOnce(&File) -> io::Result<()>) -> io::Result<Option<Dead>> {
         let lock_name = lock_name()?;
         let path = inside(parent).join(name);
         let own = geteuid().as_raw();
@@ -160,7 +173,7 @@ pub(super) fn is_name(name: &OsStr) -> bool {
 }
 
 /// Takes the lock of a dead launcher's directory, so that no other process sweeps it at the same time.
-fn lock_of_the_dead(top: &File, lock_name: &str, lock: FlockArg) -> io::Result<Flock<File>> {
+fn lock_of_the_dead(top: &File, lock_name: &str, lock: impl FnOnce(&File) -> io::Result<()>) -> io::Result<Lock> {
     let file = open(&inside(top).join(lock_name), OFlag::O_NONBLOCK)?;
     for (file, is_kind) in [(top, fs::Metadata::is_dir as fn(&fs::Metadata) -> bool), (&file, fs::Metadata::is_file)] {
         let status = file.metadata()?;
@@ -169,7 +182,8 @@ fn lock_of_the_dead(top: &File, lock_name: &str, lock: FlockArg) -> io::Result<F
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }
     }
-    Flock::lock(file, lock).map_err(|(_, error)| error.into())
+    lock(&file)?;
+    Ok(Lock(file))
 }
 
 /// Removes the contents of a directory, the lock file last: if this process is killed here, the next launcher continues.

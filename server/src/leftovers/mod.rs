@@ -18,7 +18,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::{FlockArg, OFlag};
+use nix::fcntl::OFlag;
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 use pmix_client::rendezvous::Point;
 use pmix_client::trusted::Trusted;
@@ -164,7 +164,7 @@ impl Search {
     /// Looks at one name. Returns whether it is one of a server or launcher, so that nobody else looks into it.
     fn look_at(&mut self, directory: &File, path: &Path, name: &OsStr) -> bool {
         let (kind, found) = if launchers::is_name(name) {
-            let dead = Dead::find(directory, name, FlockArg::LockExclusiveNonblock);
+            let dead = Dead::find(directory, name, |file| Ok(file.try_lock()?));
             (Kind::Job, dead.map(|dead| dead.map(Found::Job)))
         } else if Abandoned::is_name(name) {
             let abandoned = Abandoned::find(directory.as_fd(), name).map(|abandoned| {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -208,7 +208,7 @@ fn open_journal(inner: BorrowedFd<'_>) -> Result<Option<(File, Metadata)>, Strin
     let file = match openat(inner, JOURNAL_NAME, flags, Mode::empty()) {
         Ok(file) => File::from(file),
         Err(Errno::ENOENT) => return Ok(None),
-        Err(errno) => return Err(format!("its journal: {errno}")),
+        Err(errno) => return Err(format!("its journal: {}", io::Error::from(errno))),
     };
     let status = file.metadata().map_err(|error| format!("its journal: {error}"))?;
     if !status.is_file() || status.uid() != geteuid().as_raw() || status.mode() & 0o077 != 0 {
@@ -223,7 +223,7 @@ fn is_of(origin: &Origin, inner: BorrowedFd<'_>) -> Result<(), String> {
     if origin.boot.is_empty() || origin.boot != file::boot() {
         return Err("its journal is of another boot of this machine".into());
     }
-    let id = fstat(inner).map_err(|errno| format!("its directory: {errno}"))?;
+    let id = fstat(inner).map_err(|errno| format!("its directory: {}", io::Error::from(errno)))?;
     if origin.directory != FileId::from(&id).to_string().as_bytes() {
         return Err("its journal is that of another directory".into());
     }

@@ -1,6 +1,5 @@
 //! The start of a server: settings, listener, thread, rendezvous files.
 
-use std::fmt::Display;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
@@ -33,7 +32,8 @@ use crate::shared_state::SharedState;
 use crate::topology;
 
 /// Logs the step at which a server could not start, and returns the status for its host.
-fn did_not_start(step: &str, error: impl Display) -> Status {
+fn did_not_start(step: &str, error: impl Into<io::Error>) -> Status {
+    let error = error.into();
     log_at(Level::Error, Target::Server, &format!("cannot start: {step}: {error}"));
     Status::ERR_OUT_OF_RESOURCE
 }

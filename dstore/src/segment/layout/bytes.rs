@@ -4,6 +4,8 @@
 //! bytes, followed by a check. A reader verifies the check at every read, because the file can become corrupt long after it was
 //! mapped. A check is seeded with its position, so that an entry is valid only at that position.
 
+use std::marker::PhantomData;
+
 use super::toc::Extent;
 
 /// Why a read of a segment has no result.
@@ -92,25 +94,40 @@ pub(crate) fn verify<const LEN: usize>(bytes: &[u8], pos: usize) -> Read<()> {
     if check_of(entry, pos as u64) == check { Ok(()) } else { Err(Miss::Damaged) }
 }
 
-/// A table of a segment. Its extent has been checked: it lies in the file and is aligned for its items.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Table {
+/// A table of a segment with items of the size of `T`. Its extent has been checked: it lies in the file and is aligned for its items.
+pub(crate) struct Table<T> {
     pos: usize,
     count: usize,
-    width: usize,
+    of: PhantomData<fn() -> T>,
 }
 
-impl Table {
-    /// Checks that `extent` lies within a file of `len` bytes and has items of `width` bytes.
-    pub(crate) fn check(extent: Extent, len: usize, width: usize) -> Option<Table> {
+// Derived, these would want them of `T`, too.
+impl<T> Clone for Table<T> {
+    fn clone(&self) -> Table<T> {
+        *self
+    }
+}
+
+impl<T> Copy for Table<T> {}
+
+impl<T> Default for Table<T> {
+    fn default() -> Table<T> {
+        Table { pos: 0, count: 0, of: PhantomData }
+    }
+}
+
+impl<T> Table<T> {
+    /// Checks that `extent` lies within a file of `len` bytes and has such items.
+    pub(crate) fn check(extent: Extent, len: usize) -> Option<Table<T>> {
+        let width = size_of::<T>();
         let count = usize::try_from(extent.count).ok()?;
         if count == 0 {
-            return Some(Table { pos: 0, count: 0, width });
+            return Some(Table::default());
         }
         let pos = usize::try_from(extent.pos).ok()?;
         let end = count.checked_mul(width)?.checked_add(pos)?;
         let aligned = pos.is_multiple_of(width.next_power_of_two().min(8));
-        (extent.width as usize == width && end <= len && aligned).then_some(Table { pos, count, width })
+        (extent.width as usize == width && end <= len && aligned).then_some(Table { pos, count, of: PhantomData })
     }
 
     /// Number of items.
@@ -125,7 +142,7 @@ impl Table {
     /// `Damaged` if the index is out of range: it comes from a corrupt number.
     #[inline]
     pub(crate) fn at(&self, index: usize) -> Read<usize> {
-        if index < self.count { Ok(self.pos + index * self.width) } else { Err(Miss::Damaged) }
+        if index < self.count { Ok(self.pos + index * size_of::<T>()) } else { Err(Miss::Damaged) }
     }
 
     /// Position in the file of entry `index`, after verifying its first `LEN` bytes with the check that follows them.
@@ -166,7 +183,7 @@ impl Table {
 
     /// First position and length in bytes.
     pub(crate) fn span(&self) -> (usize, usize) {
-        (self.pos, self.count * self.width)
+        (self.pos, self.count * size_of::<T>())
     }
 }
 

@@ -6,12 +6,13 @@
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, Read};
 use std::iter;
 use std::mem::offset_of;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
+use nix::errno::Errno;
 use nix::fcntl::{OFlag, open, openat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fchmod, fstat};
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
@@ -50,7 +51,7 @@ impl Publisher {
         nspace: &Nspace,
     ) -> Result<Taken, String> {
         file_ban::check();
-        let failed = |action: &'static str| move |error: nix::errno::Errno| format!("{action}: {error}");
+        let failed = |action: &'static str| move |error: Errno| format!("{action}: {}", io::Error::from(error));
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let tmpdir = open(server_tmpdir, flags, Mode::empty()).map_err(failed("open the directory around it"))?;
         let (outer, inner) = abandoned.into_parts().ok_or("the server was killed before it made it whole")?;
@@ -121,7 +122,7 @@ impl Publisher {
     fn take_page(&mut self, number: u64) -> Result<(), String> {
         let name = page_name(number);
         let (file, stat) = open_own(&self.inner, &name)?;
-        let failed = |error: nix::errno::Errno| format!("{name}: {error}");
+        let failed = |error: Errno| format!("{name}: {}", io::Error::from(error));
         // Nobody has the right to write it: its server did so by the descriptor with which it had made it.
         fchmod(&file, Mode::from_bits_truncate(0o644)).map_err(failed)?;
         let flags = OFlag::O_RDWR | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
@@ -147,7 +148,7 @@ impl Publisher {
                 || is_numbered(&name, PAGE_PREFIX) && !self.others.iter().any(|(page, _)| name == **page);
             if is_dead || name == SOCKET_NAME || name == JOURNAL_NEW_NAME {
                 unlinkat(&self.inner, name.as_os_str(), UnlinkatFlags::NoRemoveDir)
-                    .map_err(|error| format!("remove {}: {error}", name.display()))?;
+                    .map_err(|error| format!("remove {}: {}", name.display(), io::Error::from(error)))?;
             }
         }
         Ok(())
@@ -242,7 +243,7 @@ fn live_entries(pages: &Pages) -> Result<(Vec<Entry>, u64), String> {
 /// Opens a regular file of this process's user for reading that nobody else may write.
 fn open_own(directory: &OwnedFd, name: &str) -> Result<(File, FileStat), String> {
     let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
-    let failed = |error: nix::errno::Errno| format!("{name}: {error}");
+    let failed = |error: Errno| format!("{name}: {}", io::Error::from(error));
     let file = openat(directory, name, flags, Mode::empty()).map_err(failed)?;
     let stat = fstat(&file).map_err(failed)?;
     let is_own = kind_of(&stat) == SFlag::S_IFREG && stat.st_uid == geteuid().as_raw() && stat.st_mode & 0o022 == 0;

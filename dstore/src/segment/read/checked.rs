@@ -10,11 +10,11 @@ use rkyv::{Portable, rancor};
 use super::region::Region;
 use crate::codec::ValueRef;
 use crate::model::DataType;
-use crate::segment::layout::bytes::{Miss, Read, slice_at};
+use crate::segment::layout::bytes::{Miss, Read, Table, slice_at};
 use crate::segment::layout::error::SegmentError;
 use crate::segment::layout::header::SegmentKind;
 use crate::segment::layout::raw_header::RawHeader;
-use crate::segment::layout::toc::NULL_LEN;
+use crate::segment::layout::toc::{Extent, NULL_LEN};
 
 /// The bytes of a segment with a validated header.
 pub(crate) struct CheckedSegment {
@@ -139,6 +139,16 @@ pub(crate) fn or_empty<T: Default>(
         Ok(part) => Ok(part),
         Err(error) => judge(error).map(|()| T::default()),
     }
+}
+
+/// The table at an extent of a file of `len` bytes; an empty one if `judge` accepts that the extent is wrong.
+pub(crate) fn table<T>(
+    extent: Extent,
+    len: usize,
+    what: &'static str,
+    judge: &mut dyn FnMut(SegmentError) -> Result<(), SegmentError>,
+) -> Result<Table<T>, SegmentError> {
+    or_empty(Table::check(extent, len).ok_or(SegmentError::Extent(what)), judge)
 }
 
 /// The variable value of `len` bytes at `pos`.

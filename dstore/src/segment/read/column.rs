@@ -11,7 +11,7 @@ use crate::model::DataType;
 use crate::segment::layout::bytes::{Lines, Miss, Read, Table, u32_at, u64_at};
 use crate::segment::layout::error::SegmentError;
 use crate::segment::layout::toc::{
-    ColumnToc, DictEntry, PieceEntry, SOURCE_DENSE, SOURCE_FORMULA, SOURCE_NONE, SOURCE_PIECES, SOURCE_RANKS,
+    ColumnToc, DictEntry, NO_ID, PieceEntry, SOURCE_DENSE, SOURCE_FORMULA, SOURCE_NONE, SOURCE_PIECES, SOURCE_RANKS,
     SparseEntry,
 };
 
@@ -19,32 +19,32 @@ use crate::segment::layout::toc::{
 const NOTED_LEN_MAX: u32 = 4096;
 
 /// Reads a column.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Column {
     key: u32,
-    realm: u32,
-    ty: DataType,
     rows: u32,
+    ty: DataType,
+    realm: u8,
     source: Source,
     /// A mask of the bits of the column's numbers; 0 if the numbers are indices of the dictionary.
     mask: u64,
     /// Empty if every row has a value.
     presence: Lines,
-    dictionary: Table,
-    /// Index of the dictionary's first value among the cached values, if they are cached.
-    cached_values: Option<u32>,
-    sparse: Table,
+    dictionary: Table<DictEntry>,
+    /// Index of the dictionary's first value among the cached values; [`NO_ID`] if they are not cached.
+    cached_values: u32,
+    sparse: Table<SparseEntry>,
 }
 
 /// The source of the rows' numbers.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Default)]
 enum Source {
     #[default]
     None,
     Formula(Formula),
     Dense(Lines),
     /// A formula for each piece of the rows.
-    Pieces(Table),
+    Pieces(Table<PieceEntry>),
     /// Texts of the ranks of nodes. Each row covers this number of nodes; the dictionary's text is the prefix.
     Ranks(u32),
 }
@@ -67,8 +67,10 @@ impl Formula {
     }
 }
 
-/// A divisor that is used often: two multiplications take a fifth of a division's time.
+/// A divisor that is used often: two multiplications take a fifth of a division's time. Packed, because each process has all columns of its
+/// job in its memory.
 #[derive(Clone, Copy, Debug)]
+#[repr(C, packed(4))]
 struct Divisor {
     number: u32,
     /// 2^64 divided by the number, rounded up. The rounding error does not affect quotients of 32 bits. 0 for the numbers 0 and
@@ -105,7 +107,6 @@ impl Column {
     /// # Errors
     /// An extent outside the file, or an invalid description.
     pub(crate) fn check(toc: &ColumnToc, len: usize) -> Result<Column, SegmentError> {
-        let table = |extent, width, what| Table::check(extent, len, width).ok_or(SegmentError::Extent(what));
         let lines = |extent, what| Lines::check(extent, len).ok_or(SegmentError::Extent(what));
         let is_text = toc.ty == u32::from(DataType::STRING.0);
         let source = match toc.source {
@@ -125,7 +126,7 @@ impl Column {
                 }
                 Source::Dense(lines(toc.numbers, "numbers")?)
             }
-            SOURCE_PIECES => Source::Pieces(table(toc.numbers, size_of::<PieceEntry>(), "pieces")?),
+            SOURCE_PIECES => Source::Pieces(Table::check(toc.numbers, len).ok_or(SegmentError::Extent("pieces"))?),
             SOURCE_RANKS => match u32::try_from(toc.step) {
                 Ok(nodes @ 1..) if nodes as usize <= NODE_COUNT_MAX && is_text && toc.dictionary.count == 1 => {
                     Source::Ranks(nodes)
@@ -140,23 +141,25 @@ impl Column {
         if presence.count() != 0 && is_short {
             return Err(SegmentError::Extent("presence"));
         }
-        let dictionary = table(toc.dictionary, size_of::<DictEntry>(), "dictionary")?;
+        let dictionary: Table<DictEntry> =
+            Table::check(toc.dictionary, len).ok_or(SegmentError::Extent("dictionary"))?;
         let mask = match ty.scalar_mask() {
             Some(mask) if dictionary.count() == 0 => mask,
             None => 0,
             Some(_) => return Err(SegmentError::Extent("dictionary of numbers")),
         };
-        let sparse = table(toc.sparse, size_of::<SparseEntry>(), "sparse values")?;
+        let sparse = Table::check(toc.sparse, len).ok_or(SegmentError::Extent("sparse values"))?;
         Ok(Column {
             key: toc.key,
-            realm: toc.realm,
-            ty,
             rows: toc.rows,
+            ty,
+            // No realm has such a number.
+            realm: u8::try_from(toc.realm).unwrap_or(u8::MAX),
             source,
             mask,
             presence,
             dictionary,
-            cached_values: None,
+            cached_values: NO_ID,
             sparse,
         })
     }
@@ -197,7 +200,7 @@ impl Column {
     /// Whether this is the column of the key `key` in `realm`.
     #[inline]
     pub(crate) fn is_of(&self, key: u32, realm: u32) -> bool {
-        self.key == key && self.realm == realm
+        self.key == key && u32::from(self.realm) == realm
     }
 
     /// The value of a row; `heap` is the heap region of the segment `bytes`, `runs` are its runs of nodes.
@@ -268,7 +271,7 @@ impl Column {
                 return cached.truncate(first);
             }
         }
-        self.cached_values = Some(first as u32);
+        self.cached_values = first as u32;
     }
 
     /// Whether all values are short enough to read at attach. The lists of a large job's nodes are not: a process would read
@@ -317,11 +320,13 @@ impl Column {
         if self.mask != 0 {
             return FastValue::number(self.ty, number & self.mask);
         }
-        let Some(first) = self.cached_values else { return self.listed(bytes, heap, number) };
+        if self.cached_values == NO_ID {
+            return self.listed(bytes, heap, number);
+        }
         if number >= self.dictionary.count() as u64 {
             return FastValue::NEED_SLOW_PATH;
         }
-        match cached.get(first as usize + number as usize) {
+        match cached.get(self.cached_values as usize + number as usize) {
             Some(place) => FastValue::cached(bytes, place),
             None => FastValue::NEED_SLOW_PATH,
         }
@@ -345,7 +350,7 @@ impl Column {
 
 /// The number of a row by the formula of its piece, not masked.
 #[inline(never)]
-fn number_in(pieces: &Table, bytes: &[u8], row: u32) -> Read<u64> {
+fn number_in(pieces: &Table<PieceEntry>, bytes: &[u8], row: u32) -> Read<u64> {
     // The last piece that begins at the row or before it.
     let (mut low, mut high) = (0, pieces.count());
     while high - low > 1 {

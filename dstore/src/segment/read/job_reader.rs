@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::checked::{CheckedSegment, or_empty};
+use super::checked::{CheckedSegment, or_empty, table};
 use super::column::Column;
 use super::fast_path::{CachedValue, FastValue};
 use super::key_table::{CachedKey, CachedSlot, FoundKey, KeyTable, Route, Row};
@@ -21,7 +21,7 @@ use crate::segment::layout::error::SegmentError;
 use crate::segment::layout::header::SegmentKind;
 use crate::segment::layout::raw_header::RawHeader;
 use crate::segment::layout::toc::{
-    APPNUMS_ARE_ROWS, ArchivedExtent, ArchivedJobToc, IdRow, NO_ID, NODE_IDS_ARE_ROWS, NameSlot, RunEntry,
+    APPNUMS_ARE_ROWS, ArchivedJobToc, IdRow, NO_ID, NODE_IDS_ARE_ROWS, NameSlot, RunEntry,
 };
 
 /// A job segment: the host's registration of a job.
@@ -42,11 +42,11 @@ pub struct JobReader {
     cached_values: Box<[CachedValue]>,
     /// A verified copy of the slots of `node_names`; empty if there are too many, or one is corrupt.
     names: Box<[CachedName]>,
-    node_names: Table,
-    node_ids: Table,
-    appnums: Table,
-    node_runs: Table,
-    heap: Table,
+    node_names: Table<NameSlot>,
+    node_ids: Table<IdRow>,
+    appnums: Table<IdRow>,
+    node_runs: Table<RunEntry>,
+    heap: Table<u8>,
 }
 
 /// Limit of cached values of columns: every client of a node has its own cache.
@@ -103,14 +103,11 @@ impl JobReader {
         for column in toc.columns.iter() {
             columns.push(or_empty(Column::check(&column.into(), len), judge)?);
         }
-        let mut table = |extent: &ArchivedExtent, width, what| {
-            or_empty(Table::check(extent.into(), len, width).ok_or(SegmentError::Extent(what)), &mut *judge)
-        };
-        let mut node_names = table(&toc.node_names, size_of::<NameSlot>(), "node names")?;
-        let node_ids = table(&toc.node_ids, size_of::<IdRow>(), "node ids")?;
-        let appnums = table(&toc.appnums, size_of::<IdRow>(), "application numbers")?;
-        let node_runs = table(&toc.node_runs, size_of::<RunEntry>(), "runs of nodes")?;
-        let heap = table(&toc.heap, 1, "heap")?;
+        let mut node_names: Table<NameSlot> = table((&toc.node_names).into(), len, "node names", judge)?;
+        let node_ids = table((&toc.node_ids).into(), len, "node ids", judge)?;
+        let appnums = table((&toc.appnums).into(), len, "application numbers", judge)?;
+        let node_runs = table((&toc.node_runs).into(), len, "runs of nodes", judge)?;
+        let heap = table((&toc.heap).into(), len, "heap", judge)?;
         if node_names.count() != 0 && !node_names.count().is_power_of_two() {
             judge(SegmentError::Extent("node names are no power of two"))?;
             node_names = Table::default();
@@ -324,7 +321,7 @@ impl JobReader {
         Ok((JobKey(found), self.keys.realms(bytes, found)?))
     }
 
-    fn row_of_id(&self, table: &Table, id: u32) -> Read<u32> {
+    fn row_of_id(&self, table: &Table<IdRow>, id: u32) -> Read<u32> {
         let bytes = self.segment.bytes();
         let all = (0, table.count());
         let entry = table.search::<{ offset_of!(IdRow, check) }>(bytes, all, offset_of!(IdRow, id), id)?;

@@ -13,10 +13,10 @@ use crate::segment::layout::error::SegmentError;
 use crate::segment::layout::toc::{KeySlot, KeysToc, NO_ID};
 
 /// Reads the key table of a segment.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct KeyTable {
-    slots: Table,
-    ids: Table,
+    slots: Table<KeySlot>,
+    ids: Table<u32>,
     /// Position and length of the texts.
     text: (usize, usize),
     /// A verified copy of the slots; empty if there are too many, or one is corrupt.
@@ -93,9 +93,9 @@ impl KeyTable {
     pub(crate) fn check(toc: KeysToc, bytes: &[u8]) -> Result<KeyTable, SegmentError> {
         let len = bytes.len();
         let mut table = KeyTable {
-            slots: Table::check(toc.slots, len, size_of::<KeySlot>()).ok_or(SegmentError::Extent("key slots"))?,
-            ids: Table::check(toc.ids, len, 4).ok_or(SegmentError::Extent("key ids"))?,
-            text: Table::check(toc.text, len, 1).ok_or(SegmentError::Extent("key texts"))?.span(),
+            slots: Table::check(toc.slots, len).ok_or(SegmentError::Extent("key slots"))?,
+            ids: Table::check(toc.ids, len).ok_or(SegmentError::Extent("key ids"))?,
+            text: Table::<u8>::check(toc.text, len).ok_or(SegmentError::Extent("key texts"))?.span(),
             own: Box::default(),
         };
         let count = table.slots.count();

@@ -2,7 +2,7 @@
 
 use std::mem::offset_of;
 
-use super::checked::{CheckedSegment, or_empty, payload};
+use super::checked::{CheckedSegment, or_empty, payload, table};
 use super::fast_path::FastValue;
 use super::key_table::{self, FoundKey, KeyTable};
 use super::region::Region;
@@ -27,11 +27,11 @@ pub struct ModexReader {
     rank_step: u32,
     placement: Placement,
     rank_count: u64,
-    shapes: Table,
-    fields: Table,
+    shapes: Table<ShapeEntry>,
+    fields: Table<FieldEntry>,
     /// A verified copy of the two tables; none if they are large, or corrupt.
     own: Option<CachedShapes>,
-    records: Table,
+    records: Table<u8>,
 }
 
 /// Copies of the shapes and fields of a segment of usual size. Every client of a node has its own copy.
@@ -101,8 +101,8 @@ enum Placement {
         odd: u64,
         none: u64,
     },
-    Table(Table),
-    Sorted(Table),
+    Table(Table<LocationEntry>),
+    Sorted(Table<LocationEntry>),
 }
 
 impl ModexReader {
@@ -136,13 +136,10 @@ impl ModexReader {
         let toc = ModexToc::from(segment.toc::<ArchivedModexToc>(SegmentKind::Modex)?);
         let len = segment.bytes().len();
         let keys = or_empty(KeyTable::check(toc.keys, segment.bytes()), judge)?;
-        let mut table = |extent, width, what| {
-            or_empty(Table::check(extent, len, width).ok_or(SegmentError::Extent(what)), &mut *judge)
-        };
-        let places = table(toc.places, size_of::<LocationEntry>(), "places")?;
-        let shapes = table(toc.shapes, size_of::<ShapeEntry>(), "shapes")?;
-        let fields = table(toc.fields, size_of::<FieldEntry>(), "fields")?;
-        let records = table(toc.records, 1, "records")?;
+        let places = table(toc.places, len, "places", judge)?;
+        let shapes = table(toc.shapes, len, "shapes", judge)?;
+        let fields = table(toc.fields, len, "fields", judge)?;
+        let records = table(toc.records, len, "records", judge)?;
         let placement = match toc.placement {
             PLACEMENT_STRIDE | PLACEMENT_SLOTS => {
                 if toc.placement == PLACEMENT_SLOTS && toc.stride < size_of::<LocationEntry>() as u64 {
@@ -198,7 +195,7 @@ impl ModexReader {
         Some(CachedShapes { shapes: shapes.into(), fields: fields.into(), places })
     }
 
-    fn copy_places(&self, places: &Table) -> Option<CachedLocations> {
+    fn copy_places(&self, places: &Table<LocationEntry>) -> Option<CachedLocations> {
         let bytes = self.segment.bytes();
         let mut own = CachedLocations::with_room(places.count())?;
         for index in 0..places.count() {
@@ -597,12 +594,12 @@ const LOCATION_CHECKED: usize = offset_of!(LocationEntry, check);
 const FIELD_CHECKED: usize = offset_of!(FieldEntry, check);
 
 /// Position of a rank's location in a table that ascends by rank. The entry is verified.
-fn search(places: &Table, bytes: &[u8], rank: Rank) -> Read<usize> {
+fn search(places: &Table<LocationEntry>, bytes: &[u8], rank: Rank) -> Read<usize> {
     places.search::<LOCATION_CHECKED>(bytes, (0, places.count()), offset_of!(LocationEntry, rank), rank.0)
 }
 
 /// Position of the location at `index`, after verifying it.
 #[inline]
-fn location_at(places: &Table, bytes: &[u8], index: usize) -> Read<usize> {
+fn location_at(places: &Table<LocationEntry>, bytes: &[u8], index: usize) -> Read<usize> {
     places.entry::<LOCATION_CHECKED>(bytes, index)
 }

@@ -332,9 +332,9 @@ fn stride_of(lens: &[u64], indices: u64) -> Option<u64> {
     stride_for(longest).or_else(|| {
         let mut lens = lens.to_vec();
         let most = lens.len() - 1 - lens.len() / ELSEWHERE_SHARE;
-        let (_, longest, _) = lens.select_nth_unstable(most);
+        lens.sort_unstable();
         // A slot must have space for a location.
-        stride_for((*longest).max(size_of::<LocationEntry>() as u64))
+        stride_for(lens[most].max(size_of::<LocationEntry>() as u64))
     })
 }
 
