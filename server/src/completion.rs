@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{LazyLock, Weak};
+use std::sync::{Arc, LazyLock, Weak};
 
 use parking_lot::Mutex;
 use pmix_client::Task;
@@ -182,9 +182,80 @@ pub(crate) fn close(id: u64) -> bool {
     PENDING.lock().remove(&id).is_some()
 }
 
+/// Takes the answer to an upcall with this number.
+type Take = Box<dyn Fn(u64, UpcallResult) + Send + Sync>;
+
+/// Upcalls of a server in another process, whose host is in this one. With it go the upcalls that are not answered: later answers are ignored.
+///
+/// ```
+/// use std::sync::mpsc;
+///
+/// use pmix_dstore::model::Status;
+/// use pmix_server::{Completion, Relay, UpcallResult};
+///
+/// let (sender, answers) = mpsc::channel();
+/// let relay = Relay::new(move |id, answer| sender.send((id, answer)).expect("it is received"));
+/// // The other process has upcall 7; the host answers.
+/// let id = relay.open(7);
+/// Completion::<Status>::by_id(id).complete(Status::ERR_NOT_FOUND);
+/// assert_eq!(answers.recv(), Ok((7, UpcallResult::Op(Status::ERR_NOT_FOUND))));
+/// ```
+pub struct Relay {
+    sink: Arc<Relayed>,
+}
+
+struct Relayed {
+    take: Take,
+    /// The numbers that the upcalls have in the other process, by those that they have here.
+    numbers: Mutex<HashMap<u64, u64>>,
+}
+
+impl AnswerSink for Relayed {
+    fn answer(&self, id: u64, answer: UpcallResult) -> Option<Task> {
+        let number = self.numbers.lock().remove(&id);
+        number.into_iter().for_each(|number| (self.take)(number, answer.clone()));
+        None
+    }
+
+    fn defer(&self, task: Task) {
+        // There is no server's thread here.
+        task();
+    }
+}
+
+impl Relay {
+    /// `take` gets each answer with the number that the upcall has in the other process, on the thread that answers.
+    pub fn new(take: impl Fn(u64, UpcallResult) + Send + Sync + 'static) -> Relay {
+        Relay { sink: Arc::new(Relayed { take: Box::new(take), numbers: Mutex::default() }) }
+    }
+
+    /// An upcall that has this number in the other process. Returns its number here, for [`Completion::by_id`].
+    pub fn open(&self, number: u64) -> u64 {
+        let sink: Arc<dyn AnswerSink> = self.sink.clone();
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        // First: the host may answer at once.
+        self.sink.numbers.lock().insert(id, number);
+        PENDING.lock().insert(id, Arc::downgrade(&sink));
+        id
+    }
+
+    /// Stops waiting for the answer of an upcall that its return value has answered; returns whether it was still to be answered.
+    pub fn close(&self, id: u64) -> bool {
+        self.sink.numbers.lock().remove(&id);
+        close(id)
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        let ids: Vec<u64> = self.sink.numbers.lock().drain().map(|(id, _)| id).collect();
+        let mut pending = PENDING.lock();
+        ids.iter().for_each(|id| drop(pending.remove(id)));
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
 
     use super::*;
@@ -225,5 +296,19 @@ mod tests {
         let (second, release) = released();
         Completion::<(Status, Vec<Info>)>::by_id(id).complete_then((Status::SUCCESS, Vec::new()), release);
         assert!(second.load(Ordering::Relaxed) && server.0.lock().is_empty());
+    }
+
+    #[test]
+    fn answers_reach_the_other_process_once_and_not_after_its_end() {
+        let (sender, answers) = crossbeam::channel::unbounded();
+        let relay = Relay::new(move |number, answer| sender.send((number, answer.status())).unwrap());
+        let [first, second, third] = [11, 12, 13].map(|number| relay.open(number));
+        Completion::<Status>::by_id(second).complete(Status::ERR_NOT_FOUND);
+        Completion::<Status>::by_id(second).complete(Status::SUCCESS);
+        assert!(relay.close(third) && !relay.close(third), "it is answered by its return value");
+        Completion::<Status>::by_id(third).complete(Status::SUCCESS);
+        drop(relay);
+        Completion::<Status>::by_id(first).complete(Status::SUCCESS);
+        assert_eq!(answers.iter().collect::<Vec<_>>(), [(12, Status::ERR_NOT_FOUND)]);
     }
 }

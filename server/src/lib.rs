@@ -58,7 +58,7 @@ mod topology;
 mod upcall;
 mod usage;
 
-pub use completion::{Completion, Credential, UpcallResult};
+pub use completion::{Completion, Credential, Relay, UpcallResult};
 pub use host::{FabricOperation, GroupOperation, Host};
 pub use keepalive::KEEPALIVE_VARIABLE;
 /// The name of our data store in the handshake and in `PMIX_GDS_MODULE`.

@@ -132,6 +132,11 @@ impl Rendezvous {
         Ok(())
     }
 
+    /// The address for tools on this node.
+    pub fn uri(&self) -> &str {
+        &self.uri
+    }
+
     /// Writes the address where the host wants it: to stdout (`-`), stderr (`+`), a descriptor or a file.
     pub fn report(&mut self, target: &str) -> io::Result<()> {
         let uri = self.uri.clone();

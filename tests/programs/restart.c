@@ -1,4 +1,5 @@
-/* A rank whose server is killed and started again: `host --restartable` is its launcher.
+/* A rank whose server is killed and started again: `host --restartable` is its launcher, or `pmixrun --restart`. HOST_SERVER names a file with
+ * the server's process.
  *
  *   restart STEP [KILLS [READS]]
  *
@@ -17,6 +18,7 @@
  *   reads   KILLS times (0 or 1) while all but rank 0 read shared memory for READS milliseconds
  *   storm   KILLS times while the ranks fence, one fence after the other
  *   busy    while all but rank 0 compute for longer than ranks wait: without a call, nor a handler
+ *   services between a publish and a lookup, which the host answers, and a spawn
  *   lost    and is not started again; with KILLS 1 nobody waits for it
  * Each rank prints a line for what differs from what it expects, and "rank N done".
  */
@@ -372,6 +374,34 @@ static void puts_meanwhile(void)
     publish_round("first", 3);
 }
 
+/* Published values and spawned jobs are the launcher's, which goes on. */
+static void asks_the_launcher(void)
+{
+    publish_round("first", 1);
+    if (self.rank == 0) {
+        infos_t infos = { 0 };
+        add(&infos, "service", value_uint32(7));
+        expect("PMIx_Publish", PMIx_Publish(infos.items, infos.count), PMIX_SUCCESS);
+        free_infos(&infos);
+        kill_server(true);
+    }
+    fence();
+    pmix_pdata_t data;
+    memset(&data, 0, sizeof(data));
+    strcpy(data.key, "service");
+    expect("PMIx_Lookup", PMIx_Lookup(&data, 1, NULL, 0), PMIX_SUCCESS);
+    if (data.value.type != PMIX_UINT32 || data.value.data.uint32 != 7) {
+        differs("found another value, of type %d", data.value.type);
+    }
+    if (self.rank == 0) {
+        char *words[] = { "sh", "-c", "echo a spawned rank has begun", NULL };
+        pmix_app_t app = { .cmd = words[0], .argv = words, .maxprocs = 2 };
+        pmix_nspace_t nspace;
+        expect("PMIx_Spawn", PMIx_Spawn(NULL, 0, &app, 1, nspace), PMIX_SUCCESS);
+    }
+    fence();
+}
+
 static long reads;
 
 static long now_ns(void)
@@ -500,6 +530,8 @@ int main(int argc, char **argv)
         storm();
     } else if (strcmp(step, "busy") == 0) {
         computes(8);
+    } else if (strcmp(step, "services") == 0) {
+        asks_the_launcher();
     } else if (strcmp(step, "lost") == 0) {
         not_again();
     } else {

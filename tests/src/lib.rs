@@ -43,6 +43,7 @@ mod published;
 mod random;
 pub mod registry;
 pub mod replaced;
+pub mod restarting;
 mod root;
 mod run;
 mod serving;

@@ -13,7 +13,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,7 @@ impl Drop for Lock {
 
 /// The lock that shows that the launcher of a directory lives.
 pub struct Alive {
-    _lock: Lock,
+    lock: Lock,
     lock_name: String,
 }
 
@@ -68,7 +68,15 @@ impl Alive {
         let lock = Lock(file);
         // A sweeper that considers this launcher dead removes the file with the lock held.
         let is_there = lock.0.metadata()?.nlink() > 0;
-        Ok(is_there.then_some(Alive { _lock: lock, lock_name }))
+        Ok(is_there.then_some(Alive { lock, lock_name }))
+    }
+
+    /// The lock for a process that works in the directory for this launcher: while that one has it, nobody takes the launcher for dead.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub fn share(&self) -> io::Result<OwnedFd> {
+        self.lock.0.as_fd().try_clone_to_owned()
     }
 
     /// Removes an unfinished directory `top`. Uses no descriptor, because none may be left.

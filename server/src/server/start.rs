@@ -205,6 +205,11 @@ impl Server {
         Ok(())
     }
 
+    /// The address for tools on this node.
+    pub fn uri(&self) -> String {
+        self.rendezvous.lock().uri().to_owned()
+    }
+
     /// As `PMIX_TCP_REPORT_URI` of [`Server::init`], later: when those who wait for the address may come. The file is removed with the
     /// server.
     ///

@@ -132,6 +132,9 @@ pub struct Options {
     /// they find each other's values and connect with each other. The first of both creates the socket, the second removes it
     #[arg(long, value_name = "SOCKET", requires = "cluster_id")]
     partner: Option<PathBuf>,
+    /// Run the server in a process of its own, and start it again when it is killed: ranks wait so many seconds for the next one and go on
+    #[arg(long, value_name = "SECONDS", value_parser = restart, conflicts_with = "partner")]
+    restart: Option<u32>,
     /// Stop each rank before the first instruction of its program, for a debugger
     #[arg(long)]
     stop_on_exec: bool,
@@ -278,6 +281,8 @@ pub struct Args {
     pub cluster_id: Option<String>,
     /// The socket by which another launcher is reached.
     pub partner: Option<PathBuf>,
+    /// For how many seconds ranks wait for a server that is started again; none if it is not.
+    pub restart: Option<u32>,
     /// Where ranks are to wait.
     pub stops: Stops,
     /// What the user should know before the job starts.
@@ -403,6 +408,7 @@ impl Options {
             outlets: Outlets { syslog: self.syslog, record: self.log_file },
             cluster_id: self.cluster_id,
             partner: self.partner,
+            restart: self.restart,
             stops: Stops { on_exec: self.stop_on_exec, in_init: self.stop_in_init, in_app: self.stop_in_app },
             warnings,
             library: match self.lib {
@@ -416,7 +422,7 @@ impl Options {
     /// An option that is given and that is not for what `pmixrun` is called for.
     fn misplaced(&self, matches: &ArgMatches) -> Option<String> {
         // What a persistent launcher decides for all its jobs.
-        const OF_SERVER: [&str; 14] = [
+        const OF_SERVER: [&str; 15] = [
             "bind_to",
             "lib",
             "grace",
@@ -431,6 +437,7 @@ impl Options {
             "log_file",
             "cluster_id",
             "partner",
+            "restart",
         ];
         const OF_BOTH: [&str; 2] = ["map_by", "allow_run_as_root"];
         let given = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
@@ -554,6 +561,13 @@ fn absolute(text: &str) -> Result<PathBuf, String> {
 fn count(text: &str) -> Result<u32, String> {
     let count = text.parse().ok().filter(|count| (1..=RANKS_MAX).contains(count));
     count.ok_or_else(|| format!("the number of ranks goes from 1 to {RANKS_MAX}"))
+}
+
+/// How long ranks wait for a server.
+fn restart(text: &str) -> Result<u32, String> {
+    const YEAR: u32 = 365 * 24 * 3600;
+    let seconds = text.parse().ok().filter(|seconds| (1..=YEAR).contains(seconds));
+    seconds.ok_or_else(|| format!("the seconds for which ranks wait go from 1 to {YEAR}"))
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

@@ -112,6 +112,11 @@ impl Directories {
         Err(format!("cannot make the job's directory in {}: {why}", tmpdir.display()))
     }
 
+    /// The lock of the session's directory, for a process that works in it: while that one lives, nobody removes it but this launcher.
+    pub fn lock(&self) -> Result<OwnedFd, String> {
+        self.alive.share().map_err(|error| format!("the lock of {}: {error}", self.top.display()))
+    }
+
     /// The session's directory.
     pub fn top(&self) -> &Path {
         &self.top

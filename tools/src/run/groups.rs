@@ -136,6 +136,11 @@ impl Groups {
         }
     }
 
+    /// Nobody waits for a group any more.
+    pub fn forget_forming(&mut self) {
+        self.forming.clear();
+    }
+
     /// A process has ended: the groups that it was to be in are not formed.
     pub fn process_ended(&mut self, process: &Proc) {
         let is_in = |forming: &Forming| forming.has(process) || forming.added.contains(process);

@@ -28,6 +28,15 @@ use super::published::{self, Lookup, Published, Terms, WaitingLookup};
 use super::refused;
 use super::table;
 
+/// Events of which the host must hear: a debugger's release and a rank's checkpoint that are told to all processes of the node, and the loss
+/// of a tool.
+pub(super) const HEARD: [Status; 4] = [
+    Status::DEBUGGER_RELEASE,
+    Status::ERR_LOST_CONNECTION,
+    Status::JCTRL_CHECKPOINT_COMPLETE,
+    Status::ERR_PROC_CHECKPOINT,
+];
+
 /// The answer to a query or a job control.
 pub(super) type Infos = Completion<(Status, Vec<Info>)>;
 
@@ -125,6 +134,8 @@ pub(super) enum Event {
     },
     /// The connection of this tool is lost.
     ToolLost(Proc),
+    /// The server's process of this number has ended.
+    ServerEnded(u32),
     /// A process asks about the job.
     Query(Vec<Query>, Infos),
     /// A process asks to end the job.
@@ -292,13 +303,25 @@ impl RunHost {
         self.post.send(event);
     }
 
-    /// A debugger has released ranks, which have been told.
-    pub fn release_told(&self, infos: &[Info]) {
-        self.release(infos, false);
+    /// One of [`HEARD`] has come.
+    pub fn heard(&self, code: Status, source: &Proc, infos: &[Info]) {
+        match code {
+            // The ranks have been told.
+            Status::DEBUGGER_RELEASE => self.release(infos, false),
+            Status::ERR_LOST_CONNECTION => self.lost(infos),
+            code => self.checkpointed(code, source, infos),
+        }
+    }
+
+    /// The server's process of this number has ended: what its processes waited for is answered to nobody. They ask the next one.
+    pub fn server_ended(&self, number: u32) {
+        self.published.lock().forget_waiting();
+        self.groups.lock().forget_forming();
+        self.send(Event::ServerEnded(number));
     }
 
     /// A process is gone that has not called finalize. Of ranks the watchdog tells, too.
-    pub fn lost(&self, infos: &[Info]) {
+    fn lost(&self, infos: &[Info]) {
         if let Some(Value::Proc(proc)) = Info::find(infos, keys::EVENT_AFFECTED_PROC)
             && self.number(proc).is_none()
         {
@@ -335,7 +358,7 @@ impl RunHost {
     }
 
     /// A process has told that its checkpoint is complete, or has failed.
-    pub fn checkpointed(&self, code: Status, source: &Proc, infos: &[Info]) {
+    fn checkpointed(&self, code: Status, source: &Proc, infos: &[Info]) {
         let Some(rank) = self.number(source) else { return };
         let id = Info::find(infos, keys::JOB_CTRL_CHECKPOINT).and_then(Value::as_c_str).map(CStr::to_owned);
         self.send(Event::Checkpointed { rank, id, is_complete: code == Status::JCTRL_CHECKPOINT_COMPLETE });

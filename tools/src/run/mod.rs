@@ -8,6 +8,7 @@ mod clerk;
 mod control;
 mod credentials;
 mod directories;
+mod frame;
 mod front;
 mod groups;
 mod halts;
@@ -24,6 +25,7 @@ mod published;
 mod ranks;
 mod refused;
 mod report;
+mod server;
 mod spelling;
 mod supervise;
 mod table;
@@ -33,9 +35,8 @@ use std::io::Write;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use pmix_client::{EventDone, HandlerId};
+use pmix_client::rendezvous::Point;
 use pmix_dstore::model::{Info, InfoFlags, Nspace, Status, Value, keys};
-use pmix_server::Server;
 
 use self::args::{AppArgs, Args, Mode, RANKS_MAX};
 use self::binding::Binding;
@@ -44,6 +45,7 @@ use self::host::{Beside, Jobs, RunHost};
 use self::job::{Application, Plan, Session};
 use self::partner::{Partner, Unstarted};
 use self::ranks::Program;
+use self::server::Serving;
 use self::supervise::Launcher;
 use self::watchdog::Watchdog;
 use crate::usage;
@@ -67,6 +69,18 @@ pub fn run(args: &Args) -> i32 {
             EXIT_SETUP
         }
     }
+}
+
+/// Whether this is the process of a launcher's server, and not a launcher: then it serves, and this is its exit status.
+pub fn serve_launcher(words: impl Iterator<Item = impl AsRef<std::ffi::OsStr>>) -> Option<i32> {
+    let launcher = server::process::launcher(words)?;
+    Some(match server::process::run(&launcher) {
+        Ok(()) => 0,
+        Err(message) => {
+            complain(&message);
+            EXIT_SETUP
+        }
+    })
 }
 
 /// Prints a message to the user.
@@ -102,12 +116,9 @@ fn set_up_and_run(args: &Args) -> Result<i32, String> {
     let partner = partner.transpose()?;
     beside.partner = partner.as_ref().map(Unstarted::partner);
     let (host, events) = RunHost::new(Arc::clone(&jobs), &session.server.nspace, beside)?;
-    let host = Arc::new(host);
-    let server = Server::init(host.clone(), &server_infos(args, &session, &directories))
-        .map_err(|status| format!("the server did not start: {status}"))?;
-    let server = Arc::new(server);
-    hear(&server, host)?;
-    let partner = partner.map(|partner| partner.start(&server)).transpose()?;
+    let server = begin_server(args, &session, &directories, Arc::new(host))?;
+    let in_this_process = server.in_this_process();
+    let partner = partner.zip(in_this_process).map(|(partner, server)| partner.start(server)).transpose()?;
     let stops = args.stops.clone();
     let plan = (!is_serving).then_some(Plan { apps, stops, parent: None, others: Vec::new(), has_input: true });
     if is_serving {
@@ -121,6 +132,22 @@ fn set_up_and_run(args: &Args) -> Result<i32, String> {
     drop(partner);
     server.finalize();
     Ok(if ended.exit_status == 0 && !is_reported { EXIT_OUTPUT } else { ended.exit_status })
+}
+
+/// Starts the server where the command line wants it.
+fn begin_server(
+    args: &Args,
+    session: &Session,
+    directories: &Directories,
+    host: Arc<RunHost>,
+) -> Result<Serving, String> {
+    let mut infos = server_infos(args, session, directories);
+    let Some(seconds) = args.restart else { return Serving::here(host, &infos) };
+    // Tools find the server also by the number of this process, which stays.
+    let name = Point::Server(&std::process::id().to_string()).file_name(&session.hostname);
+    let file = directories.top().join(name);
+    infos.push(Info::new(keys::LAUNCHER_RENDEZVOUS_FILE, Value::string(file.as_os_str().as_encoded_bytes())));
+    Serving::apart(host, infos, seconds, directories.lock()?)
 }
 
 /// What the server is told of itself.
@@ -144,30 +171,8 @@ fn server_infos(args: &Args, session: &Session, directories: &Directories) -> Ve
 }
 
 /// Writes the server's address where the command line wants it.
-fn report_uri(args: &Args, server: &Server) -> Result<(), String> {
-    let Some(target) = &args.report_uri else { return Ok(()) };
-    server.report_uri(target).map_err(|error| format!("cannot write the address of the server to {target}: {error}"))
-}
-
-/// Lets the host know of what is no upcall: a debugger's release and a rank's checkpoint that are told to all processes of the node, and
-/// the loss of a tool.
-fn hear(server: &Server, host: Arc<RunHost>) -> Result<(), String> {
-    let on_event = move |_: HandlerId, event: pmix_client::Event, done: EventDone| {
-        match event.status {
-            Status::DEBUGGER_RELEASE => host.release_told(&event.infos),
-            Status::ERR_LOST_CONNECTION => host.lost(&event.infos),
-            code => host.checkpointed(code, &event.source, &event.infos),
-        }
-        done.finish(Status::SUCCESS, Vec::new());
-    };
-    let codes = vec![
-        Status::DEBUGGER_RELEASE,
-        Status::ERR_LOST_CONNECTION,
-        Status::JCTRL_CHECKPOINT_COMPLETE,
-        Status::ERR_PROC_CHECKPOINT,
-    ];
-    let registered = server.client().register_event_handler(codes, Vec::new(), Arc::new(on_event)).wait();
-    registered.map(drop).map_err(|status| format!("the server takes no events: {status}"))
+fn report_uri(args: &Args, server: &Serving) -> Result<(), String> {
+    args.report_uri.as_ref().map_or(Ok(()), |target| server.report_uri(target))
 }
 
 /// The one line that a persistent launcher prints.

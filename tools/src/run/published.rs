@@ -332,6 +332,11 @@ impl Published {
         keys.iter().all(|key| self.found(by, key).is_some())
     }
 
+    /// Nobody waits for a lookup any more.
+    pub fn forget_waiting(&mut self) {
+        self.waiting.clear();
+    }
+
     /// Adds a waiting lookup.
     pub fn wait(&mut self, lookup: WaitingLookup) {
         self.waiting.push(lookup);

@@ -22,7 +22,6 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 use pmix_dstore::model::{Nspace, Proc, Rank, Status};
-use pmix_server::Server;
 
 use super::EXIT_OUTPUT;
 use super::args::{Args, Mode};
@@ -35,6 +34,7 @@ use super::job::{Job, Plan, Session};
 use super::output::{Lines, Sink, Stream};
 use super::pmi::Pmi;
 use super::report::{Ended, Mapped};
+use super::server::Serving;
 use super::table;
 use super::watchdog::{News, Watchdog};
 use ending::PastJob;
@@ -103,7 +103,7 @@ pub(super) struct Launcher<'a> {
     pub watchdog: &'a Rc<Watchdog>,
     pub binding: &'a Binding,
     pub directories: &'a Directories,
-    pub server: &'a Server,
+    pub server: &'a Serving,
 }
 
 /// A job whose ranks have been started.
@@ -151,7 +151,7 @@ struct Supervisor<'a> {
     args: &'a Args,
     /// The first watchdog.
     watchdog: &'a Rc<Watchdog>,
-    server: &'a Server,
+    server: &'a Serving,
     binding: &'a Binding,
     directories: &'a Directories,
     session: Session,
@@ -189,6 +189,8 @@ struct Supervisor<'a> {
     /// Texts of `PMIx_Log` that wait because too much output is queued.
     held: Vec<Held>,
     checkpoints: Checkpoints,
+    /// There is no server any more.
+    is_server_lost: bool,
     /// How many ranks have connected by PMI-1.
     pmi_ranks: u32,
 }
@@ -279,6 +281,7 @@ impl<'a> Supervisor<'a> {
             libraries: BTreeMap::new(),
             held: Vec::new(),
             checkpoints: Checkpoints::default(),
+            is_server_lost: false,
             pmi_ranks: 0,
         }
     }
@@ -395,6 +398,7 @@ impl Supervisor<'_> {
                 Source::Sink(stream) => self.sink(stream).flush(),
             }
         }
+        self.tend_server();
         self.print_held(None);
         self.report_lost_output();
         let now = Instant::now();
@@ -515,6 +519,10 @@ impl Supervisor<'_> {
             Event::Input { by, targets, data, done } => self.take_input(by, &targets, data, done),
             Event::Taken { by, bytes } => self.output_was_taken(&by, bytes),
             Event::ToolLost(tool) => self.tool_is_lost(&tool),
+            Event::ServerEnded(number) => {
+                self.server.has_ended(number);
+                self.tools_are_lost();
+            }
             Event::Abort { rank, by, status, message } => self.abort(rank, &by, status, message),
         }
     }
@@ -529,8 +537,13 @@ impl Supervisor<'_> {
     /// A rank has connected.
     fn connected(&mut self, rank: u32) {
         let Some(state) = self.rank_mut(rank) else { return };
+        let was_here = state.connected && !state.finalized;
         (state.connected, state.finalized) = (true, false);
         let pid = state.pid.as_raw();
+        if was_here {
+            // To a server that was started again.
+            return;
+        }
         if self.args.report.is_some()
             && let Some(paths) = pmix_libraries(pid)
         {

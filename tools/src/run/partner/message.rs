@@ -1,20 +1,17 @@
 //! What two launchers tell each other: frames of a length and a message.
 
-use pmix_dstore::codec::{Dialect, Packer, Unpacker};
+use pmix_dstore::codec::{Packer, Unpacker};
 use pmix_dstore::model::{Info, Nspace, Proc, Result, Status};
 
+use super::super::frame::{framed, whole};
 use super::rounds::{Operation, Round};
+
+pub(super) use super::super::frame::{FRAME_MAX, HEAD};
 
 /// The form of the messages, with which each side begins.
 const FORM: &str = "pmixrun partner 1";
 
-/// The longest message. A fence with more data fails.
-pub(super) const FRAME_MAX: usize = 256 << 20;
-
-/// The length in front of a message.
-pub(super) const HEAD: usize = 4;
-
-/// A message. All names in it have their cluster.
+/// A message. All names in it have their cluster. A fence whose data make it too long fails.
 #[derive(Debug, PartialEq)]
 pub(super) enum Message {
     /// The first one of each side: its cluster.
@@ -47,14 +44,7 @@ impl Message {
     /// # Errors
     /// Those of packing; `ERR_OUT_OF_RESOURCE` for one that is too long.
     pub fn frame(&self) -> Result<Vec<u8>> {
-        let mut packer = Packer::new(Dialect::STORED);
-        packer.raw(&[0; HEAD])?;
-        self.pack(&mut packer)?;
-        let mut frame = packer.into_bytes();
-        let len = frame.len() - HEAD;
-        let head = u32::try_from(len).ok().filter(|_| len <= FRAME_MAX).ok_or(Status::ERR_OUT_OF_RESOURCE)?;
-        frame[..HEAD].copy_from_slice(&head.to_be_bytes());
-        Ok(frame)
+        framed(|packer| self.pack(packer))
     }
 
     fn pack(&self, to: &mut Packer) -> Result<()> {
@@ -132,9 +122,7 @@ impl Message {
     /// # Errors
     /// Those of unpacking, for everything that is not exactly one message of this form.
     pub fn read(bytes: &[u8]) -> Result<Message> {
-        let mut from = Unpacker::new(Dialect::STORED, bytes);
-        let message = Message::unpack(&mut from)?;
-        if from.is_empty() { Ok(message) } else { Err(Status::ERR_UNPACK_FAILURE) }
+        whole(bytes, Message::unpack)
     }
 
     fn unpack(from: &mut Unpacker<'_>) -> Result<Message> {

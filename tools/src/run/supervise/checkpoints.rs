@@ -65,7 +65,7 @@ impl Supervisor<'_> {
                 infos.push(Info::new(keys::JOB_CTRL_CHECKPOINT, Value::String(Some(id.to_owned()))));
             }
             // The server keeps it for ranks that register soon.
-            self.server.notify_event(Status::JCTRL_CHECKPOINT, self.session.server.clone(), range::CUSTOM, infos, None);
+            self.server.notify_event(Status::JCTRL_CHECKPOINT, self.session.server.clone(), range::CUSTOM, infos);
         }
         let signals: BTreeSet<Signal> = asked.iter().filter_map(|(_, trigger)| trigger.signal).collect();
         for signal in signals {

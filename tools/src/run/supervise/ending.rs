@@ -57,7 +57,8 @@ impl Supervisor<'_> {
             (rank.running, rank.ended) = (false, Some(status));
         }
         self.pass_output(number, PIPE_LEN_MAX);
-        // An event of its finalize may have arrived since events were last taken.
+        // An event of its finalize may have arrived since events were last taken, or be on its way from the server.
+        self.server.catch_up();
         self.take_events();
         self.take_rest(number);
         let killed = status.signal();
@@ -73,7 +74,7 @@ impl Supervisor<'_> {
         self.events.process_ended(&proc);
         self.checkpoints_without(number);
         // This completes operations that wait for the rank.
-        self.server.deregister_client(&proc, None);
+        self.server.deregister_client(&proc);
         self.pmi_rank_ended(number);
         self.end_job(job);
     }
@@ -134,7 +135,7 @@ impl Supervisor<'_> {
             Info::new(keys::JOB_TERM_STATUS, Value::Status(status)),
         ];
         infos.extend(exit.map(|exit| Info::new(keys::EXIT_CODE, Value::Int(exit))));
-        self.server.notify_event(Status::EVENT_JOB_END, self.session.server.clone(), range::GLOBAL, infos, None);
+        self.server.notify_event(Status::EVENT_JOB_END, self.session.server.clone(), range::GLOBAL, infos);
     }
 
     /// All processes of a tree have ended: frees all that it had, and tells the tool that has started it.
@@ -203,7 +204,7 @@ impl Supervisor<'_> {
                 self.server.delete_process_set(name);
             }
         }
-        self.server.deregister_nspace(&job.ranks.nspace, None);
+        self.server.deregister_nspace(&job.ranks.nspace);
         self.events.job_is_forgotten(&job.ranks.nspace);
         self.of_host.lock().retain(|known| known.nspace != job.ranks.nspace);
     }

@@ -195,7 +195,7 @@ impl Supervisor<'_> {
         let is_root = self.trees.get(&tree).is_some_and(|tree| tree.root == id);
         let gone: Vec<u32> = numbers.filter(|number| self.rank(*number).is_none_or(|rank| !rank.running)).collect();
         for proc in gone.into_iter().filter_map(|number| self.proc(number)) {
-            self.server.deregister_client(&proc, None);
+            self.server.deregister_client(&proc);
         }
         self.events.job_ended(&nspace);
         if is_root {

@@ -107,11 +107,11 @@ impl Supervisor<'_> {
         let infos = job.job.take_infos();
         self.events.job_begins(&job.job.ranks, &infos);
         let JobRanks { nspace, size, .. } = &job.job.ranks;
-        check("register the job", self.server.register_nspace(nspace.clone(), *size as i32, infos, None))?;
+        check("register the job", self.server.register_nspace(nspace.clone(), *size, infos))?;
         let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
         for (rank, number) in (0..).map(Rank).zip(job.job.ranks.numbers()) {
             let proc = Proc::new(nspace.clone(), rank);
-            check("register a rank", self.server.register_client(proc, uid, gid, number as usize, None))?;
+            check("register a rank", self.server.register_client(proc, uid, gid, number))?;
         }
         // Before the ranks start, so that the first query of each knows the sets.
         for (name, members) in job.job.plan.process_sets(nspace) {

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use nix::errno::Errno;
 use nix::unistd::{getpgrp, read, tcgetpgrp, write};
-use pmix_client::output::{STDERR, STDIN, STDOUT};
+use pmix_client::output::{STDERR, STDOUT};
 use pmix_dstore::fallible_alloc;
 use pmix_dstore::model::{Proc, Rank, Status};
 use pmix_server::Completion;
@@ -91,7 +91,7 @@ impl Supervisor<'_> {
         let channel = if stream == Stream::Out { STDOUT } else { STDERR };
         let len = bytes.len() as u64;
         // Without memory it is lost.
-        let delivered = self.server.deliver_output(source, channel, bytes, Vec::new(), None);
+        let delivered = self.server.deliver_output(source, channel, bytes);
         if let Some(front) = self.trees.get_mut(&tree).and_then(|tree| tree.front.as_mut())
             && matches!(delivered, Status::SUCCESS | Status::OPERATION_SUCCEEDED)
         {
@@ -225,7 +225,7 @@ impl Supervisor<'_> {
         input.write();
         if input.pending.len() < INPUT_LEN_MAX / 2 {
             for by in std::mem::take(&mut input.paused) {
-                self.server.control_input(Some(by), STDIN, false, Vec::new(), None);
+                self.server.resume_input(by);
             }
         }
     }

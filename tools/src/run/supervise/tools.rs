@@ -187,7 +187,7 @@ impl Supervisor<'_> {
             Info::new(keys::EVENT_AFFECTED_PROC, Value::Proc(job)),
             Info::new(keys::BREAKPOINT, Value::String(Some(breakpoint))),
         ];
-        self.server.notify_event(Status::READY_FOR_DEBUG, self.session.server.clone(), range::LOCAL, infos, None);
+        self.server.notify_event(Status::READY_FOR_DEBUG, self.session.server.clone(), range::LOCAL, infos);
     }
 
     /// A debugger has released ranks. The server has told them, unless the event was for the launcher alone.
@@ -210,7 +210,7 @@ impl Supervisor<'_> {
                 Info::new(keys::EVENT_NON_DEFAULT, Value::Bool(true)),
                 Info::new(keys::EVENT_CUSTOM_RANGE, Value::procs(procs)),
             ];
-            self.server.notify_event(Status::DEBUGGER_RELEASE, self.session.server.clone(), range::CUSTOM, infos, None);
+            self.server.notify_event(Status::DEBUGGER_RELEASE, self.session.server.clone(), range::CUSTOM, infos);
         }
     }
 

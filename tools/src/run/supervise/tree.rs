@@ -185,6 +185,21 @@ impl Supervisor<'_> {
         }
     }
 
+    /// Tells the user what has become of the server's processes. Without a server all jobs end, and a persistent launcher.
+    pub(super) fn tend_server(&mut self) {
+        for line in self.server.take_lines() {
+            self.say(&line);
+        }
+        let Some(why) = self.server.lost().filter(|_| !self.is_server_lost) else { return };
+        self.is_server_lost = true;
+        if self.is_serving {
+            self.end_serving(&why);
+            self.exit = Some(1);
+        } else {
+            self.fail(LAUNCHED, 1, Status::ERR_JOB_ABORTED, &why);
+        }
+    }
+
     /// Lets the server take the losses that follow for the launcher's work.
     pub(super) fn announce_end(&self, id: u32) {
         let running = self.jobs_of(id).filter(|(_, job)| !job.is_over);
@@ -233,6 +248,13 @@ impl Supervisor<'_> {
                 );
             }
         }
+    }
+
+    /// The server has ended, and with it the connections of all tools. Those of the next one start their jobs later.
+    pub(super) fn tools_are_lost(&mut self) {
+        let fronts = self.trees.values().filter_map(|tree| tree.front.as_ref());
+        let tools: Vec<Proc> = fronts.map(|front| front.tool.clone()).collect();
+        tools.iter().for_each(|tool| self.tool_is_lost(tool));
     }
 
     /// Forwards a signal to the launched tree; a signal that ends the job sets a deadline.
