@@ -10,7 +10,7 @@ use pmix_dstore::model::{Result, Status};
 static HOME: AtomicU32 = AtomicU32::new(0);
 
 /// This process initialises the library: its threads release what they hold.
-pub(crate) fn settle() {
+pub(crate) fn note_process() {
     HOME.store(std::process::id(), Ordering::Relaxed);
 }
 

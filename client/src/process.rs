@@ -118,7 +118,7 @@ pub fn hold() -> Option<Client> {
 /// Prepares the library in a process that still has one thread; must be called before a server starts its thread.
 pub fn prepare() {
     hazard::prepare();
-    forked::settle();
+    forked::note_process();
 }
 
 /// Connects on the first call, counts on later ones; returns this process's name. Any call with `PMIX_SERVER_URI` connects a
