@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use pmix_dstore::model::{Result, Status};
 
 /// The process that initialised the library; 0 before.
@@ -26,15 +26,7 @@ fn is_child() -> bool {
 /// `ERR_UNREACH` in a forked child if the lock is taken.
 #[inline]
 pub(crate) fn read<T>(lock: &RwLock<T>) -> Result<RwLockReadGuard<'_, T>> {
-    match lock.try_read() {
-        Some(guard) => Ok(guard),
-        None => read_later(lock, is_child()),
-    }
-}
-
-#[cold]
-fn read_later<T>(lock: &RwLock<T>, is_child: bool) -> Result<RwLockReadGuard<'_, T>> {
-    if is_child { Err(Status::ERR_UNREACH) } else { Ok(lock.read()) }
+    lock.try_read().map_or_else(|| wait(is_child(), || lock.read()), Ok)
 }
 
 /// Locks for writing.
@@ -42,15 +34,21 @@ fn read_later<T>(lock: &RwLock<T>, is_child: bool) -> Result<RwLockReadGuard<'_,
 /// # Errors
 /// As [`read`].
 pub(crate) fn write<T>(lock: &RwLock<T>) -> Result<RwLockWriteGuard<'_, T>> {
-    match lock.try_write() {
-        Some(guard) => Ok(guard),
-        None => write_later(lock, is_child()),
-    }
+    lock.try_write().map_or_else(|| wait(is_child(), || lock.write()), Ok)
 }
 
+/// Locks.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn lock<T>(lock: &Mutex<T>) -> Result<MutexGuard<'_, T>> {
+    lock.try_lock().map_or_else(|| wait(is_child(), || lock.lock()), Ok)
+}
+
+/// Waits for a lock that is taken, but not in a child.
 #[cold]
-fn write_later<T>(lock: &RwLock<T>, is_child: bool) -> Result<RwLockWriteGuard<'_, T>> {
-    if is_child { Err(Status::ERR_UNREACH) } else { Ok(lock.write()) }
+fn wait<G>(is_child: bool, lock: impl FnOnce() -> G) -> Result<G> {
+    if is_child { Err(Status::ERR_UNREACH) } else { Ok(lock()) }
 }
 
 #[cfg(test)]
@@ -63,8 +61,8 @@ mod tests {
     fn a_child_does_not_wait_for_a_lock_and_others_do() {
         let lock = RwLock::new(0);
         let held = lock.write();
-        assert_eq!(read_later(&lock, true).err(), Some(Status::ERR_UNREACH));
-        assert_eq!(write_later(&lock, true).err(), Some(Status::ERR_UNREACH));
+        assert_eq!(wait(true, || lock.read()).err(), Some(Status::ERR_UNREACH));
+        assert_eq!(wait(true, || lock.write()).err(), Some(Status::ERR_UNREACH));
         thread::scope(|scope| {
             let writing = scope.spawn(|| write(&lock).map(|mut number| *number += 1));
             let reading = scope.spawn(|| read(&lock).map(|number| *number < 2));

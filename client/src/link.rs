@@ -78,14 +78,6 @@ pub trait Link: Send + Sync {
         None
     }
 
-    /// Whether this process has the connection: in a forked child, threads of the parent may hold locks for ever.
-    ///
-    /// # Errors
-    /// `ERR_UNREACH` in a forked child.
-    fn same_process(&self) -> Result<()> {
-        Ok(())
-    }
-
     /// Sends a heartbeat to the server.
     ///
     /// # Errors

@@ -291,7 +291,7 @@ impl Overlay {
     /// qualifiers.
     ///
     /// # Errors
-    /// `NOMEM`, `BAD_PARAM` for a malformed qualified value. On an error the previous value is kept.
+    /// `NOMEM`, `BAD_PARAM` for a malformed qualified value; as [`forked::read`]. On an error the previous value is kept.
     pub fn set(
         &self,
         nspace: &Nspace,
@@ -342,7 +342,7 @@ impl Overlay {
     /// [`Overlay::forget_deleted`], even where segments or caches still hold it.
     ///
     /// # Errors
-    /// `NOMEM`; the value is still there.
+    /// `NOMEM`; as [`forked::read`]. The value is still there.
     pub fn delete(&self, me: &Proc, key: &Key, server_has_it: bool) -> Result<()> {
         let key_ref = KeyRef::from(key);
         let hash = mix(me.rank, &key_ref);
@@ -397,7 +397,7 @@ impl Overlay {
     /// Passes the value to `take`, if the overlay holds it.
     ///
     /// # Errors
-    /// `NOT_FOUND` for a value that this process has deleted: values found elsewhere are older.
+    /// `NOT_FOUND` for a value that this process has deleted: values found elsewhere are older. As [`forked::read`].
     #[inline]
     pub fn get<R>(
         &self,
@@ -446,13 +446,18 @@ impl Overlay {
     }
 
     /// All values of a rank, in the order of their keys.
-    pub fn rank(&self, nspace: &[u8], rank: Rank) -> Vec<(Key, Arc<Value>)> {
-        let state = self.state.read();
+    ///
+    /// # Errors
+    /// As [`forked::read`].
+    pub fn rank(&self, nspace: &[u8], rank: Rank) -> Result<Vec<(Key, Arc<Value>)>> {
+        let state = forked::read(&self.state)?;
         let of_rank = state.entries().filter(|e| e.nspace.as_bytes() == nspace && e.rank == rank);
-        let pair = |entry: &Entry| Some((Key::new(&entry.key).ok()?, entry.value.clone()));
-        let mut values: Vec<_> = of_rank.filter_map(pair).collect();
+        // It was a key when it was put.
+        let key = |entry: &Entry| Key::new(&entry.key).map_err(|_| Status::ERR_BAD_PARAM);
+        let pair = |entry: &Entry| Ok((key(entry)?, entry.value.clone()));
+        let mut values = of_rank.map(pair).collect::<Result<Vec<_>>>()?;
         values.sort_by(|(a, _), (b, _)| a.cmp(b));
-        values
+        Ok(values)
     }
 
     /// A rank with a value under `key`, for keys that are unique in the namespace.
@@ -532,7 +537,7 @@ mod tests {
         overlay.delete(&me, &"key".into(), true).unwrap();
         overlay.delete(&me, &"never".into(), true).unwrap();
         assert_eq!((ask(0), ask(1)), (Err(Status::ERR_NOT_FOUND), Ok(Some(Value::Uint32(1)))));
-        assert_eq!(overlay.rank(nspace.as_bytes(), Rank(0)), []);
+        assert_eq!(overlay.rank(nspace.as_bytes(), Rank(0)), Ok(Vec::new()));
         overlay.forget(&me, &"key".into());
         overlay.forget(&other, &"key".into());
         assert_eq!(ask(1), Ok(None));
@@ -565,7 +570,7 @@ mod tests {
         }
         assert_eq!(get(&overlay, &b, 7, "k"), Some(Value::Bool(true)));
         assert_eq!(get(&overlay, &b, 8, "k"), None);
-        assert_eq!(overlay.rank(a.as_bytes(), Rank(3)).len(), 2);
+        assert_eq!(overlay.rank(a.as_bytes(), Rank(3)).unwrap().len(), 2);
         assert_eq!(overlay.unique(b.as_bytes(), &KeyRef::from("k")), Some(Rank(7)));
         assert_eq!(overlay.unique(b.as_bytes(), &KeyRef::from("l")), None);
     }
@@ -590,8 +595,8 @@ mod tests {
             overlay.set(&nspace, Rank(1), key, Value::Int(number), Origin::Refreshed).unwrap();
             overlay.forget_refreshed();
         }
-        assert_eq!(overlay.rank(nspace.as_bytes(), Rank(1)).len(), 0);
-        assert_eq!(overlay.rank(nspace.as_bytes(), Rank(0)).len(), 1);
+        assert_eq!(overlay.rank(nspace.as_bytes(), Rank(1)).unwrap().len(), 0);
+        assert_eq!(overlay.rank(nspace.as_bytes(), Rank(0)).unwrap().len(), 1);
     }
 
     #[test]

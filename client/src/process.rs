@@ -13,7 +13,7 @@ use crate::hazard::{Guard, HazardCell};
 use crate::link::progress_externally;
 use crate::pin::{self, Reader};
 pub use crate::pin::{PinToken, Reading};
-use crate::{AttributeLevel, Client, Environment, forked, hazard, recorder, tool};
+use crate::{AttributeLevel, Client, Environment, hazard, recorder, tool};
 
 /// The client while the process is initialised.
 static CURRENT: HazardCell<Client> = HazardCell::new(&pin::SLOTS);
@@ -118,7 +118,6 @@ pub fn hold() -> Option<Client> {
 /// Prepares the library in a process that still has one thread; must be called before a server starts its thread.
 pub fn prepare() {
     hazard::prepare();
-    forked::note_process();
 }
 
 /// Connects on the first call, counts on later ones; returns this process's name. Any call with `PMIX_SERVER_URI` connects a

@@ -120,9 +120,9 @@ pub const SLURM_IS_FIRST: Fault = Fault {
     per_mille: 10,
 };
 
-/// A host on the stock library crashes in a callback of its event loop when many calls of a rank with time-outs end at once (4.2.2, six such
-/// hosts at a time: 4 of 60 within 15 s with stock ranks, which make fewer of these calls before they hang; 31 of 60 with ours, 1 of 13 one
-/// at a time; 2026-11-27).
+/// A host on the stock library crashes in a callback of its event loop when many calls of a rank time out at once (4.2.2, 2026-11-27: 31 of 60
+/// with our ranks, six such hosts at a time, none of 12 one at a time; 4 of 60 with stock ranks, whose calls did not end within 15 s). The
+/// rate is that with our ranks: stock ones do not get so far.
 pub const HOST_CRASHES_IN_TIMEOUTS: Fault = Fault {
     name: "a stock host crashes when calls time out",
     is_met: |outcome| outcome.as_ref().is_ok_and(Ended::is_crash),

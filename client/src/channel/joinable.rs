@@ -118,10 +118,6 @@ impl Link for Joinable {
         self.in_use().awaits_commits()
     }
 
-    fn same_process(&self) -> Result<()> {
-        self.in_use().same_process()
-    }
-
     fn has_server(&self) -> bool {
         self.in_use().has_server()
     }

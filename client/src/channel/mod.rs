@@ -235,10 +235,6 @@ impl Link for Channel {
         self.is_ours.then_some(self)
     }
 
-    fn same_process(&self) -> Result<()> {
-        self.mux.same_process()
-    }
-
     fn beat(&self) -> Result<()> {
         self.mux.beat()
     }

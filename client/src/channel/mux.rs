@@ -442,7 +442,7 @@ impl Mux {
     }
 
     /// Whether this process has made the connection; `ERR_UNREACH` in a forked child.
-    pub fn same_process(&self) -> Result<()> {
+    fn same_process(&self) -> Result<()> {
         if std::process::id() == self.pid { Ok(()) } else { Err(Status::ERR_UNREACH) }
     }
 

@@ -35,6 +35,7 @@ use self::output::Outputs;
 use crate::channel::{ANY_STORE, Channel, Greet, Incoming, Joinable, OUR_STORE, Sink};
 use crate::commit::Puts;
 use crate::events::Registry;
+use crate::forked;
 use crate::get_counts;
 use crate::get_options::timeout_of;
 use crate::late::Limited;
@@ -269,6 +270,7 @@ impl Client {
 
     /// `is_our_server`: a commit need not repeat values that our own server already has.
     fn new(me: Proc, kind: ClientKind, link: Arc<dyn Link>, is_our_server: bool, local: Local) -> Client {
+        forked::note_process();
         let inner = Inner {
             me,
             initial_kind: kind,
@@ -569,13 +571,9 @@ impl Inner {
     /// What this process has put. A commit holds it while it sends.
     ///
     /// # Errors
-    /// `ERR_UNREACH` in a forked child if a thread of the parent held it at the fork: it would for ever.
+    /// As [`forked::read`].
     fn puts(&self) -> Result<MutexGuard<'_, Puts>> {
-        if let Some(puts) = self.puts.try_lock() {
-            return Ok(puts);
-        }
-        self.link.same_process()?;
-        Ok(self.puts.lock())
+        forked::lock(&self.puts)
     }
 
     /// The current kind: a singleton becomes `Launched` when it joins a server.

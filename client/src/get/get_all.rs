@@ -102,10 +102,10 @@ impl Inner {
     /// replies, segments.
     ///
     /// # Errors
-    /// `NOMEM`.
+    /// `NOMEM`; as [`Overlay::rank`](crate::overlay::Overlay::rank).
     pub(super) fn all_values(&self, of: Proc, objects: Vec<(Proc, Vec<Kval>)>) -> Result<Value> {
         let mut all = AllValues::default();
-        for (key, value) in self.local.overlay.rank(of.nspace.as_bytes(), of.rank) {
+        for (key, value) in self.local.overlay.rank(of.nspace.as_bytes(), of.rank)? {
             all.add(key, value.copy()?)?;
         }
         let replied: Vec<Kval> =

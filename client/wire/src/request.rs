@@ -402,8 +402,7 @@ impl Request {
             }
             Request::Lookup { uid, keys, infos } | Request::Unpublish { uid, keys, infos } => {
                 packer.uint32(*uid);
-                packer.size(keys.len() as u64);
-                keys.iter().try_for_each(|key| packer.string(Some(key.as_bytes())))?;
+                packer.keys(keys)?;
                 packer.infos(infos)
             }
             Request::Spawn { infos, apps } => {
@@ -557,8 +556,8 @@ impl Request {
             Command::REFRESH_CACHE => Request::RefreshCache { nspace: from.nspace()?, rank: from.rank()? },
             Command::FINALIZE => Request::Finalize,
             Command::PUBLISH => Request::Publish { uid: from.uint32()?, infos: from.infos()? },
-            Command::LOOKUP => Request::Lookup { uid: from.uint32()?, keys: keys(from)?, infos: from.infos()? },
-            Command::UNPUBLISH => Request::Unpublish { uid: from.uint32()?, keys: keys(from)?, infos: from.infos()? },
+            Command::LOOKUP => Request::Lookup { uid: from.uint32()?, keys: from.keys()?, infos: from.infos()? },
+            Command::UNPUBLISH => Request::Unpublish { uid: from.uint32()?, keys: from.keys()?, infos: from.infos()? },
             Command::SPAWN => {
                 let infos = from.infos()?;
                 let apps = match from.count()? {
@@ -672,14 +671,4 @@ impl Request {
 fn pack_part<'a>(packer: &mut Packer, scope: u8, mut kvals: impl Iterator<Item = (&'a Key, &'a Value)>) -> Result<()> {
     packer.code(DataType::SCOPE, scope.into());
     packer.buffer_of(|values| kvals.try_for_each(|(key, value)| values.kval(key, value)))
-}
-
-/// Reads a list of keys. Each key is packed by an operation of its own.
-fn keys(from: &mut Unpacker<'_>) -> Result<Vec<Key>> {
-    let count = from.count()?;
-    let mut keys = Vec::new();
-    for _ in 0..count {
-        fallible_alloc::push(&mut keys, from.key()?)?;
-    }
-    Ok(keys)
 }

@@ -250,6 +250,15 @@ impl Packer {
         self.put_proc(proc);
     }
 
+    /// Keys as messages carry them: the number, then each by an operation of its own.
+    ///
+    /// # Errors
+    /// As [`Packer::string`].
+    pub fn keys(&mut self, keys: &[Key]) -> Result<()> {
+        self.size(keys.len() as u64);
+        keys.iter().try_for_each(|key| self.string(Some(key.as_bytes())))
+    }
+
     /// An array of processes as messages carry it: the number, then, unless it is zero, the processes.
     ///
     /// # Errors

@@ -210,6 +210,16 @@ impl<'a> Unpacker<'a> {
         self.take_key()
     }
 
+    /// Keys as messages carry them: the number, then each by an operation of its own.
+    pub fn keys(&mut self) -> Result<Vec<Key>> {
+        let count = self.count()?;
+        let mut keys = Vec::new();
+        for _ in 0..count {
+            fallible_alloc::push(&mut keys, self.key()?)?;
+        }
+        Ok(keys)
+    }
+
     /// A string that is a key, or NULL.
     pub fn optional_key(&mut self) -> Result<Option<Key>> {
         self.bytes()?.map(|text| Key::new(text).map_err(|_| MALFORMED)).transpose()

@@ -147,7 +147,7 @@ fn begin_server(
     let name = Point::Server(&std::process::id().to_string()).file_name(&session.hostname);
     let file = directories.top().join(name);
     infos.push(Info::new(keys::LAUNCHER_RENDEZVOUS_FILE, Value::string(file.as_os_str().as_encoded_bytes())));
-    Serving::apart(host, infos, seconds, directories.lock()?)
+    Serving::restartable(host, infos, seconds, directories.lock()?)
 }
 
 /// What the server is told of itself.

@@ -3,7 +3,6 @@
 use std::ffi::CString;
 
 use pmix_dstore::codec::{Packer, Unpacker};
-use pmix_dstore::fallible_alloc;
 use pmix_dstore::model::{App, Info, Key, Proc, Query, Result, Status};
 use pmix_server::{Completion, GroupOperation, Host};
 
@@ -29,20 +28,6 @@ pub(super) enum Call {
     GetCredential { proc: Proc, infos: Vec<Info> },
     ValidateCredential { proc: Proc, credential: Vec<u8>, infos: Vec<Info> },
     Log { proc: Proc, data: Vec<Info>, directives: Vec<Info> },
-}
-
-fn pack_keys(to: &mut Packer, keys: &[Key]) -> Result<()> {
-    to.size(keys.len() as u64);
-    keys.iter().try_for_each(|key| to.string(Some(key.as_bytes())))
-}
-
-fn keys(from: &mut Unpacker<'_>) -> Result<Vec<Key>> {
-    let count = from.count()?;
-    let mut keys = Vec::new();
-    for _ in 0..count {
-        fallible_alloc::push(&mut keys, from.key()?)?;
-    }
-    Ok(keys)
 }
 
 /// A count in front of what is one operation.
@@ -110,7 +95,7 @@ impl Call {
             }
             Call::Lookup { proc, keys, infos } | Call::Unpublish { proc, keys, infos } => {
                 to.proc(proc);
-                pack_keys(to, keys)?;
+                to.keys(keys)?;
                 to.infos(infos)?;
             }
             Call::Log { proc, data, directives } => {
@@ -185,8 +170,8 @@ impl Call {
             },
             7 => Call::Query { proc: from.proc()?, queries: counted(from, |from, count| from.queries(count))? },
             8 => Call::Publish { proc: from.proc()?, infos: from.infos()? },
-            9 => Call::Lookup { proc: from.proc()?, keys: keys(from)?, infos: from.infos()? },
-            10 => Call::Unpublish { proc: from.proc()?, keys: keys(from)?, infos: from.infos()? },
+            9 => Call::Lookup { proc: from.proc()?, keys: from.keys()?, infos: from.infos()? },
+            10 => Call::Unpublish { proc: from.proc()?, keys: from.keys()?, infos: from.infos()? },
             code => Call::unpack_rest(code, from)?,
         })
     }

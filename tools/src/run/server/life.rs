@@ -18,11 +18,11 @@ use nix::sys::signal::Signal;
 use parking_lot::Mutex;
 use pmix_dstore::fallible_alloc;
 use pmix_dstore::model::Status;
-use pmix_server::Relay;
+use pmix_server::{Relay, UpcallResult};
 
 use super::super::frame;
 use super::super::host::RunHost;
-use super::message::{Order, Reply, Said};
+use super::message::{Order, Reply, ServerMessage};
 use super::process::MODE;
 
 /// How long the server may take for anything. One that takes longer is taken for stuck, and killed.
@@ -57,11 +57,23 @@ impl Link {
         }
     }
 
-    /// Gives an order whose number is not that of a call.
-    fn send(&self, id: u64, order: &Order) -> Result<(), Gone> {
-        // An order that is too long, or for which there is no memory, is lost alone.
-        let Ok(frame) = order.frame(id) else { return Ok(()) };
-        self.write(&frame)
+    /// Gives an order whose number is not that of a call. An order that is too long, or for which there is no memory, is not given, and the
+    /// status says so.
+    fn send(&self, id: u64, order: &Order) -> Result<Status, Gone> {
+        match order.frame(id) {
+            Ok(frame) => self.write(&frame).map(|()| Status::SUCCESS),
+            Err(status) => Ok(status),
+        }
+    }
+
+    /// Gives the answer to an upcall; one that cannot be given becomes its status, so that nobody waits for it.
+    fn answer(&self, id: u64, result: UpcallResult) {
+        if let Ok(failed) = self.send(id, &Order::Answer { result })
+            && failed != Status::SUCCESS
+        {
+            // A server that has ended has nobody to answer.
+            let _ = self.send(id, &Order::Answer { result: failed.into() });
+        }
     }
 
     /// Gives an order and waits for the reply.
@@ -161,7 +173,7 @@ impl Life {
     }
 
     /// Gives an order without a reply.
-    pub fn tell(&self, order: &Order) -> Result<(), Gone> {
+    pub fn tell(&self, order: &Order) -> Result<Status, Gone> {
         self.link.send(0, order)
     }
 
@@ -214,29 +226,48 @@ fn ending(pid: u32, status: Option<ExitStatus>) -> String {
 fn read(link: &Arc<Link>, stream: UnixStream, host: &Arc<RunHost>, number: u32) {
     let answering = Arc::clone(link);
     // The end of the server is told below.
-    let relay = Relay::new(move |id, result| drop(answering.send(id, &Order::Answer { result })));
+    let relay = Relay::new(move |id, result| answering.answer(id, result));
     let mut stream = BufReader::new(stream);
     // An error of the stream, and what is not understood, are the end, too: the process is killed then.
     while let Ok(Some(message)) = frame::receive(&mut stream) {
-        let Ok((id, said)) = Said::read(&message) else { break };
+        let Ok((id, said)) = ServerMessage::read(&message) else { break };
         match said {
-            Said::Reply(reply) => link.take_reply(id, reply),
-            Said::Upcall(call) if id == 0 => {
+            ServerMessage::Reply(reply) => link.take_reply(id, reply),
+            ServerMessage::Upcall(call) if id == 0 => {
                 let _ = call.perform(&**host, 0);
             }
-            Said::Upcall(call) => {
+            ServerMessage::Upcall(call) => {
                 let own = relay.open(id);
                 let status = call.perform(&**host, own);
                 // `SUCCESS` means that the answer follows.
                 if status != Status::SUCCESS && relay.close(own) {
-                    let _ = link.send(id, &Order::Answer { result: status.into() });
+                    link.answer(id, status.into());
                 }
             }
-            Said::Event { code, source, infos } => host.heard(code, &source, &infos),
-            Said::Achieved => link.has_achieved.store(true, Ordering::Relaxed),
+            ServerMessage::Event { code, source, infos } => host.heard(code, &source, &infos),
+            ServerMessage::Achieved => link.has_achieved.store(true, Ordering::Relaxed),
         }
     }
     drop(relay);
     link.end();
     host.server_ended(number);
+}
+
+#[cfg(test)]
+mod tests {
+    use pmix_dstore::model::{DataArray, DataType, Info, Value};
+
+    use super::*;
+
+    #[test]
+    fn an_answer_that_cannot_be_packed_becomes_its_status() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let link = Link::new(ours);
+        let array = DataArray { ty: DataType::UINT32, items: vec![Value::Bool(true)] };
+        let wrong = vec![Info::new("wrong", Value::DataArray(Box::new(array)))];
+        link.answer(7, UpcallResult::Infos(Status::SUCCESS, wrong));
+        let message = frame::receive(&mut &theirs).unwrap().expect("a message");
+        let failed = UpcallResult::Op(Status::ERR_TYPE_MISMATCH);
+        assert_eq!(Order::read(&message), Ok((7, Order::Answer { result: failed })));
+    }
 }

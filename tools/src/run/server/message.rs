@@ -85,7 +85,7 @@ pub(in super::super) enum Order {
 
 /// What the server's process tells the launcher.
 #[derive(Debug, PartialEq)]
-pub(super) enum Said {
+pub(super) enum ServerMessage {
     /// The reply to an order.
     Reply(Reply),
     /// An upcall; with 0 for its number nobody waits for an answer.
@@ -240,31 +240,31 @@ impl Order {
     }
 }
 
-impl Said {
+impl ServerMessage {
     /// The frame of this message.
     ///
     /// # Errors
     /// Those of packing, and of a message that is too long.
     pub fn frame(&self, id: u64) -> Result<Vec<u8>> {
         framed(|to| match self {
-            Said::Reply(reply) => {
+            ServerMessage::Reply(reply) => {
                 to.byte(0);
                 to.uint64(id);
                 reply.pack(to)
             }
-            Said::Upcall(call) => {
+            ServerMessage::Upcall(call) => {
                 to.byte(1);
                 to.uint64(id);
                 call.pack(to)
             }
-            Said::Event { code, source, infos } => {
+            ServerMessage::Event { code, source, infos } => {
                 to.byte(2);
                 to.uint64(id);
                 to.status(*code);
                 to.proc(source);
                 to.infos(infos)
             }
-            Said::Achieved => {
+            ServerMessage::Achieved => {
                 to.byte(3);
                 to.uint64(id);
                 Ok(())
@@ -276,15 +276,15 @@ impl Said {
     ///
     /// # Errors
     /// Those of unpacking, for everything that is not exactly one message.
-    pub fn read(bytes: &[u8]) -> Result<(u64, Said)> {
+    pub fn read(bytes: &[u8]) -> Result<(u64, ServerMessage)> {
         whole(bytes, |from| {
             let code = from.byte()?;
             let id = from.uint64()?;
             let said = match code {
-                0 => Said::Reply(Reply::unpack(from)?),
-                1 => Said::Upcall(Call::unpack(from)?),
-                2 => Said::Event { code: from.status()?, source: from.proc()?, infos: from.infos()? },
-                3 => Said::Achieved,
+                0 => ServerMessage::Reply(Reply::unpack(from)?),
+                1 => ServerMessage::Upcall(Call::unpack(from)?),
+                2 => ServerMessage::Event { code: from.status()?, source: from.proc()?, infos: from.infos()? },
+                3 => ServerMessage::Achieved,
                 _ => return Err(Status::ERR_UNPACK_FAILURE),
             };
             Ok((id, said))

@@ -146,10 +146,10 @@ fn replies() -> Vec<Reply> {
     ]
 }
 
-fn said() -> Vec<Said> {
-    let others = [Said::Event { code: Status(-1), source: proc(), infos: infos() }, Said::Achieved];
-    let calls = calls().into_iter().map(Said::Upcall);
-    calls.chain(replies().into_iter().map(Said::Reply)).chain(others).collect()
+fn said() -> Vec<ServerMessage> {
+    let others = [ServerMessage::Event { code: Status(-1), source: proc(), infos: infos() }, ServerMessage::Achieved];
+    let calls = calls().into_iter().map(ServerMessage::Upcall);
+    calls.chain(replies().into_iter().map(ServerMessage::Reply)).chain(others).collect()
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn messages_are_read_as_they_were_written() {
     }
     for said in said() {
         let frame = said.frame(9).unwrap();
-        assert_eq!(Said::read(&frame[HEAD..]), Ok((9, said)));
+        assert_eq!(ServerMessage::read(&frame[HEAD..]), Ok((9, said)));
     }
 }
 
@@ -171,11 +171,11 @@ fn damaged_messages_are_refused_or_others() {
     for frame in frames.chain(said().into_iter().map(|said| said.frame(1).unwrap())) {
         let body = &frame[HEAD..];
         for at in 0..body.len() {
-            assert!(Order::read(&body[..at]).is_err() || Said::read(&body[..at]).is_err());
+            assert!(Order::read(&body[..at]).is_err() || ServerMessage::read(&body[..at]).is_err());
             for bit in 0..8 {
                 let mut changed = body.to_vec();
                 changed[at] ^= 1 << bit;
-                let _ = (Order::read(&changed), Said::read(&changed));
+                let _ = (Order::read(&changed), ServerMessage::read(&changed));
             }
         }
     }

@@ -2,14 +2,13 @@
 //!
 //! ```text
 //!   launcher                              server's process (pmixrun --server-process PID)
-//!   Supervisor -> Serving::Apart  ---- orders ---->  Server     <-- sockets, shared memory -->  ranks, tools
+//!   Supervisor -> Serving::Restartable  ---- orders ---->  Server     <-- sockets, shared memory -->  ranks, tools
 //!   RunHost    <- reader thread   <--- upcalls ----  Forwarder
 //!   Completion -> Relay           ---- answers --->  Completion
 //! ```
 //!
 //! All that must outlive a server is in the launcher: jobs, published values, and what each server must be told (`registrations`).
 
-mod apart;
 mod calls;
 mod fields;
 mod history;
@@ -17,6 +16,7 @@ mod life;
 mod message;
 pub mod process;
 mod registrations;
+mod restartable;
 mod results;
 
 use std::ffi::{CString, OsString};
@@ -29,9 +29,9 @@ use pmix_client::{EventDone, HandlerId};
 use pmix_dstore::model::{Info, Nspace, Proc, Status, Value, keys};
 use pmix_server::{Server, Stats, Waiting};
 
-use self::apart::{Apart, Lost, variables};
 use self::life::Start;
 use self::message::{Order, Reply};
+use self::restartable::{Lost, Restartable, variables};
 use super::host::{HEARD, RunHost};
 
 /// How long a server may take to say what its processes wait for, which somebody wants to know who is about to end them.
@@ -42,7 +42,7 @@ pub(super) enum Serving {
     /// In this process.
     Here(Arc<Server>),
     /// In a process of its own.
-    Apart(Box<Apart>),
+    Restartable(Box<Restartable>),
 }
 
 impl Serving {
@@ -62,25 +62,30 @@ impl Serving {
     ///
     /// # Errors
     /// A message for the user.
-    pub fn apart(host: Arc<RunHost>, mut infos: Vec<Info>, seconds: u32, lock: OwnedFd) -> Result<Serving, String> {
+    pub fn restartable(
+        host: Arc<RunHost>,
+        mut infos: Vec<Info>,
+        seconds: u32,
+        lock: OwnedFd,
+    ) -> Result<Serving, String> {
         // The variable would not count where this launcher is itself a rank.
         infos.push(Info::new(keys::DSTORE_RESTART, Value::Uint32(seconds)));
         let start = Start { variables: variables(seconds), lock };
-        Apart::begin(host, start, infos).map(|apart| Serving::Apart(Box::new(apart)))
+        Restartable::begin(host, start, infos).map(|restartable| Serving::Restartable(Box::new(restartable)))
     }
 
     /// The server of this process, for who needs more than launchers do.
     pub fn in_this_process(&self) -> Option<&Arc<Server>> {
         match self {
             Serving::Here(server) => Some(server),
-            Serving::Apart(_) => None,
+            Serving::Restartable(_) => None,
         }
     }
 
     pub fn register_nspace(&self, nspace: Nspace, size: u32, infos: Vec<Info>) -> Status {
         match self {
             Serving::Here(server) => server.register_nspace(nspace, size as i32, infos, None),
-            Serving::Apart(apart) => apart.register(Order::RegisterNspace { nspace, size, infos }),
+            Serving::Restartable(restartable) => restartable.register(Order::RegisterNspace { nspace, size, infos }),
         }
     }
 
@@ -89,15 +94,15 @@ impl Serving {
             Serving::Here(server) => {
                 let _ = server.deregister_nspace(nspace, None);
             }
-            Serving::Apart(apart) => apart.forget(Order::DeregisterNspace { nspace: nspace.clone() }),
+            Serving::Restartable(restartable) => restartable.forget(Order::DeregisterNspace { nspace: nspace.clone() }),
         }
     }
 
     pub fn register_client(&self, proc: Proc, uid: u32, gid: u32, object: u32) -> Status {
         match self {
             Serving::Here(server) => server.register_client(proc, uid, gid, object as usize, None),
-            Serving::Apart(apart) => {
-                apart.register(Order::RegisterClient { proc, uid, gid, object: u64::from(object) })
+            Serving::Restartable(restartable) => {
+                restartable.register(Order::RegisterClient { proc, uid, gid, object: u64::from(object) })
             }
         }
     }
@@ -107,7 +112,7 @@ impl Serving {
             Serving::Here(server) => {
                 let _ = server.deregister_client(proc, None);
             }
-            Serving::Apart(apart) => apart.forget(Order::DeregisterClient { proc: proc.clone() }),
+            Serving::Restartable(restartable) => restartable.forget(Order::DeregisterClient { proc: proc.clone() }),
         }
     }
 
@@ -116,7 +121,7 @@ impl Serving {
     pub fn setup_fork(&self, proc: &Proc) -> Result<Vec<(String, OsString)>, Status> {
         match self {
             Serving::Here(server) => server.setup_fork(proc),
-            Serving::Apart(apart) => match apart.ask(&Order::SetupFork { proc: proc.clone() }) {
+            Serving::Restartable(restartable) => match restartable.ask(&Order::SetupFork { proc: proc.clone() }) {
                 Ok(Reply::Variables(variables)) => Ok(variables),
                 Ok(Reply::Status(status)) => Err(status),
                 Ok(_) => Err(Status::ERROR),
@@ -128,7 +133,7 @@ impl Serving {
     pub fn define_process_set(&self, name: CString, members: Vec<Proc>) -> Status {
         match self {
             Serving::Here(server) => server.define_process_set(name, members),
-            Serving::Apart(apart) => apart.register(Order::DefineSet { name, members }),
+            Serving::Restartable(restartable) => restartable.register(Order::DefineSet { name, members }),
         }
     }
 
@@ -137,7 +142,7 @@ impl Serving {
             Serving::Here(server) => {
                 let _ = server.delete_process_set(name);
             }
-            Serving::Apart(apart) => apart.forget(Order::DeleteSet { name }),
+            Serving::Restartable(restartable) => restartable.forget(Order::DeleteSet { name }),
         }
     }
 
@@ -146,8 +151,8 @@ impl Serving {
             Serving::Here(server) => {
                 let _ = server.notify_event(code, source, range, infos, None);
             }
-            Serving::Apart(apart) => {
-                let _ = apart.tell(&Order::Notify { code, source, range, infos });
+            Serving::Restartable(restartable) => {
+                let _ = restartable.tell(&Order::Notify { code, source, range, infos });
             }
         }
     }
@@ -157,8 +162,8 @@ impl Serving {
             Serving::Here(server) => {
                 let _ = server.forget_events(code);
             }
-            Serving::Apart(apart) => {
-                let _ = apart.tell(&Order::ForgetEvents { code });
+            Serving::Restartable(restartable) => {
+                let _ = restartable.tell(&Order::ForgetEvents { code });
             }
         }
     }
@@ -166,8 +171,8 @@ impl Serving {
     pub fn announce_end(&self, nspace: &Nspace) {
         match self {
             Serving::Here(server) => server.announce_end(nspace),
-            Serving::Apart(apart) => {
-                let _ = apart.tell(&Order::AnnounceEnd { nspace: nspace.clone() });
+            Serving::Restartable(restartable) => {
+                let _ = restartable.tell(&Order::AnnounceEnd { nspace: nspace.clone() });
             }
         }
     }
@@ -175,10 +180,7 @@ impl Serving {
     pub fn deliver_output(&self, source: Proc, channel: u16, data: Vec<u8>) -> Status {
         match self {
             Serving::Here(server) => server.deliver_output(source, channel, data, Vec::new(), None),
-            Serving::Apart(apart) => match apart.tell(&Order::Deliver { source, channel, data }) {
-                true => Status::SUCCESS,
-                false => Status::ERR_LOST_CONNECTION,
-            },
+            Serving::Restartable(restartable) => restartable.tell(&Order::Deliver { source, channel, data }),
         }
     }
 
@@ -188,8 +190,8 @@ impl Serving {
             Serving::Here(server) => {
                 let _ = server.control_input(Some(by), pmix_client::output::STDIN, false, Vec::new(), None);
             }
-            Serving::Apart(apart) => {
-                let _ = apart.tell(&Order::ResumeInput { by });
+            Serving::Restartable(restartable) => {
+                let _ = restartable.tell(&Order::ResumeInput { by });
             }
         }
     }
@@ -197,7 +199,7 @@ impl Serving {
     pub fn waiting(&self) -> Waiting {
         match self {
             Serving::Here(server) => server.waiting(),
-            Serving::Apart(apart) => match apart.ask_shortly(&Order::Waiting, WAITING_PATIENCE) {
+            Serving::Restartable(restartable) => match restartable.ask_shortly(&Order::Waiting, WAITING_PATIENCE) {
                 Some(Reply::Waiting(waiting)) => waiting,
                 _ => Waiting::default(),
             },
@@ -208,7 +210,7 @@ impl Serving {
     pub fn stats(&self) -> Stats {
         match self {
             Serving::Here(server) => server.stats(),
-            Serving::Apart(apart) => match apart.ask(&Order::Stats) {
+            Serving::Restartable(restartable) => match restartable.ask(&Order::Stats) {
                 Ok(Reply::Stats(stats)) => stats,
                 _ => Stats::default(),
             },
@@ -221,30 +223,30 @@ impl Serving {
     /// A message for the user.
     pub fn report_uri(&self, target: &str) -> Result<(), String> {
         let failed = |why: String| format!("cannot write the address of the server to {target}: {why}");
-        let apart = match self {
+        let restartable = match self {
             Serving::Here(server) => return server.report_uri(target).map_err(|error| failed(error.to_string())),
-            Serving::Apart(apart) => apart,
+            Serving::Restartable(restartable) => restartable,
         };
         // The server's process does not have the launcher's standard output.
         let written = match target {
-            "-" => writeln!(io::stdout(), "{}", apart.uri()),
-            "+" => writeln!(io::stderr(), "{}", apart.uri()),
-            _ => return apart.report(target.to_owned()).map_err(failed),
+            "-" => writeln!(io::stdout(), "{}", restartable.uri()),
+            "+" => writeln!(io::stderr(), "{}", restartable.uri()),
+            _ => return restartable.report(target.to_owned()).map_err(failed),
         };
         written.map_err(|error| failed(error.to_string()))
     }
 
     /// Waits until all upcalls that the server has made so far have come.
     pub fn catch_up(&self) {
-        if let Serving::Apart(apart) = self {
-            let _ = apart.ask(&Order::Settle);
+        if let Serving::Restartable(restartable) = self {
+            let _ = restartable.ask(&Order::Settle);
         }
     }
 
     /// The `number`th process of the server has ended.
     pub fn has_ended(&self, number: u32) {
-        if let Serving::Apart(apart) = self {
-            apart.has_ended(number);
+        if let Serving::Restartable(restartable) = self {
+            restartable.has_ended(number);
         }
     }
 
@@ -252,7 +254,7 @@ impl Serving {
     pub fn take_lines(&self) -> Vec<String> {
         match self {
             Serving::Here(_) => Vec::new(),
-            Serving::Apart(apart) => apart.take_lines(),
+            Serving::Restartable(restartable) => restartable.take_lines(),
         }
     }
 
@@ -260,7 +262,7 @@ impl Serving {
     pub fn lost(&self) -> Option<String> {
         match self {
             Serving::Here(_) => None,
-            Serving::Apart(apart) => apart.lost(),
+            Serving::Restartable(restartable) => restartable.lost(),
         }
     }
 
@@ -269,7 +271,7 @@ impl Serving {
             Serving::Here(server) => {
                 let _ = server.finalize();
             }
-            Serving::Apart(apart) => apart.finalize(),
+            Serving::Restartable(restartable) => restartable.finalize(),
         }
     }
 }

@@ -22,7 +22,7 @@ use super::super::frame;
 use super::super::ranks;
 use super::calls::Call;
 use super::hear;
-use super::message::{Order, Reply, Said};
+use super::message::{Order, Reply, ServerMessage};
 use super::results;
 
 /// The first word of this process's command line. The second one is the launcher's process.
@@ -91,7 +91,7 @@ fn write(mut stream: UnixStream, queue: &Receiver<Vec<u8>>) {
 struct Teller(Sender<Vec<u8>>);
 
 impl Teller {
-    fn tell(&self, id: u64, said: &Said) -> Status {
+    fn tell(&self, id: u64, said: &ServerMessage) -> Status {
         match said.frame(id) {
             Ok(frame) => {
                 let _ = self.0.send(frame);
@@ -134,10 +134,10 @@ impl Process {
     }
 
     fn reply(&self, id: u64, reply: Reply) {
-        let status = self.teller.tell(id, &Said::Reply(reply));
+        let status = self.teller.tell(id, &ServerMessage::Reply(reply));
         if status != Status::SUCCESS {
             // One without memory, which takes little.
-            self.teller.tell(id, &Said::Reply(Reply::Status(status)));
+            self.teller.tell(id, &ServerMessage::Reply(Reply::Status(status)));
         }
     }
 
@@ -196,7 +196,7 @@ impl Process {
         let teller = self.teller.clone();
         hear(&server, move |event| {
             if let Ok(infos) = Info::copies(&event.infos) {
-                teller.tell(0, &Said::Event { code: event.status, source: event.source.clone(), infos });
+                teller.tell(0, &ServerMessage::Event { code: event.status, source: event.source.clone(), infos });
             }
         })?;
         let (teller, looked_at) = (self.teller.clone(), Arc::downgrade(&server));
@@ -235,7 +235,7 @@ fn look(server: &Weak<Server>, teller: &Teller) {
         std::thread::sleep(LOOK);
         let Some(stats) = server.upgrade().map(|server| server.stats()) else { return };
         if stats.fences > 0 || stats.gets > 0 {
-            teller.tell(0, &Said::Achieved);
+            teller.tell(0, &ServerMessage::Achieved);
             return;
         }
     }
@@ -246,7 +246,7 @@ struct Forwarder(Teller);
 
 impl Forwarder {
     fn pass<T: Into<UpcallResult>>(&self, done: &Completion<T>, call: Call) -> Status {
-        self.0.tell(done.id(), &Said::Upcall(call))
+        self.0.tell(done.id(), &ServerMessage::Upcall(call))
     }
 
     /// An upcall with infos, for which there may be no memory.
@@ -268,7 +268,7 @@ type Infos = Completion<(Status, Vec<Info>)>;
 impl Host for Forwarder {
     fn client_connected(&self, proc: &Proc, object: usize, _infos: &[Info]) -> Status {
         // The launcher admits all that it has registered.
-        self.0.tell(0, &Said::Upcall(Call::ClientConnected { proc: proc.clone(), object: object as u64 }))
+        self.0.tell(0, &ServerMessage::Upcall(Call::ClientConnected { proc: proc.clone(), object: object as u64 }))
     }
 
     fn client_finalized(&self, proc: &Proc, object: usize, done: Completion<Status>) -> Status {

@@ -14,7 +14,7 @@ use super::message::{Order, Reply};
 use super::registrations::Registrations;
 
 /// The server. Only the launcher's main thread has it: a process ends with the thread that has started it.
-pub(in super::super) struct Apart {
+pub(in super::super) struct Restartable {
     host: Arc<RunHost>,
     start: Start,
     infos: Vec<Info>,
@@ -40,15 +40,15 @@ struct State {
 /// Why an order is not carried out: there is no server any more.
 pub(in super::super) struct Lost;
 
-impl Apart {
+impl Restartable {
     /// Starts the server with these attributes.
     ///
     /// # Errors
     /// A message for the user.
-    pub fn begin(host: Arc<RunHost>, start: Start, infos: Vec<Info>) -> Result<Apart, String> {
-        let apart = Apart { host, start, infos, state: RefCell::default() };
-        match apart.begin_life() {
-            Ok(()) => Ok(apart),
+    pub fn begin(host: Arc<RunHost>, start: Start, infos: Vec<Info>) -> Result<Restartable, String> {
+        let restartable = Restartable { host, start, infos, state: RefCell::default() };
+        match restartable.begin_life() {
+            Ok(()) => Ok(restartable),
             Err(Some(why)) => Err(why),
             // What kills the first one is the machine's: nothing that it is to serve.
             Err(None) => Err("the server did not start: its process has ended".into()),
@@ -152,7 +152,7 @@ impl Apart {
         }
     }
 
-    /// As [`Apart::ask`], for what only informs: the server may be stuck, and is not waited for as long.
+    /// As [`Restartable::ask`], for what only informs: the server may be stuck, and is not waited for as long.
     pub fn ask_shortly(&self, order: &Order, patience: Duration) -> Option<Reply> {
         self.state.borrow().life.as_ref()?.ask(order, patience).ok()
     }
@@ -190,14 +190,14 @@ impl Apart {
         self.state.borrow_mut().registrations.note(order);
     }
 
-    /// Gives an order without a reply. Returns whether it was given; what a server is told that ends at this moment is lost.
-    pub fn tell(&self, order: &Order) -> bool {
+    /// Gives an order without a reply. Returns whether it was given, or why not; what a server is told that ends at this moment is lost.
+    pub fn tell(&self, order: &Order) -> Status {
         loop {
             let told = self.state.borrow().life.as_ref().map(|life| life.tell(order));
             match told {
-                Some(Ok(())) => return true,
+                Some(Ok(status)) => return status,
                 Some(Err(Gone)) if self.revive().is_ok() => {}
-                _ => return false,
+                _ => return Status::ERR_LOST_CONNECTION,
             }
         }
     }
