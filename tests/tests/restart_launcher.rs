@@ -153,26 +153,148 @@ fn pmixrun_gives_up_servers_that_achieve_nothing() {
     traces.assert_none_left(&ended);
 }
 
-/// The jobs of front ends end with their connections; others are started as before.
-#[test]
-fn a_persistent_pmixrun_goes_on_without_the_front_ends_of_its_former_server() {
-    let traces = Traces::begin();
-    let serving = Serving::start(&traces, Library::ours(), &["--restart", "60", "--grace", "1"]);
-    for _ in 0..3 {
-        let ended = thread::scope(|scope| {
-            let front = scope.spawn(|| serving.front().args("-n 2 sleep 600").run());
-            until(|| sleeping(&traces) == 2);
-            // The front end is to know that its job has started.
-            thread::sleep(Duration::from_secs(1));
-            server_processes(&traces).into_iter().for_each(kill_process);
-            front.join().expect("an end")
-        });
-        assert_eq!(ended.code(), 1, "{ended}");
-        assert!(ended.stderr.ends_with("pmixrun: the persistent pmixrun is gone, and with it the job\n"), "{ended}");
-        until(|| sleeping(&traces) == 0);
-        let ended = serving.front().args("-n 3 --timeout 100").arg(program("fences")).args("collect all").run();
-        assert_eq!((ended.code(), ended.count(" done")), (0, 3), "{ended}");
+/// A persistent launcher whose server is started again.
+fn serving(traces: &Traces, seconds: &str) -> Serving {
+    Serving::start(traces, Library::ours(), &["--restart", seconds, "--grace", "1"])
+}
+
+/// Kills the server `times` times, each after a while and when the next one is there, while `is_over` does not say so. Not before the jobs
+/// run, and their front ends know that: a front end whose job has not started is lost with the server.
+fn kill_servers(traces: &Traces, times: usize, is_over: impl Fn() -> bool) -> usize {
+    let is_rank = |words: &String| !words.contains("pmix") || words.contains("program-");
+    until(|| is_over() || traces.processes().values().any(is_rank));
+    thread::sleep(Duration::from_secs(1));
+    let mut killed = Vec::new();
+    while killed.len() < times && !is_over() {
+        thread::sleep(Duration::from_millis(300));
+        let found = server_processes(traces).into_iter().find(|pid| !killed.contains(pid));
+        if let Some(pid) = found.filter(|_| !is_over()) {
+            kill_process(pid);
+            killed.push(pid);
+        }
     }
+    killed.len()
+}
+
+/// Runs a front end while the server is killed so many times.
+fn front_over_restarts(traces: &Traces, run: Run, times: usize) -> Ended {
+    thread::scope(|scope| {
+        let front = scope.spawn(|| run.run());
+        let killed = kill_servers(traces, times, || front.is_finished());
+        let ended = front.join().expect("an end");
+        assert_eq!(killed, times, "the job ended too early: {ended}");
+        ended
+    })
+}
+
+/// No line is lost or comes twice, whether the front end is slow or the ranks are, and the exit status is the job's.
+#[test]
+fn the_output_of_front_ends_is_whole_over_restarts() {
+    let line = |rank: usize, at: usize| format!("line {rank} {at}");
+    let slow = "i=0; while [ $i -lt 400 ]; do i=$((i+1)); echo line $PMIX_RANK $i; sleep 0.01; done";
+    let fast = "for part in 0 1 2 3 4 5 6 7 8 9; do seq -f \"line $PMIX_RANK %.0f\" $((part*20000+1)) $((part*20000+20000)); sleep 0.4; done";
+    for (script, lines) in [(slow, 400), (fast, 200_000)] {
+        for tag in ["", "--tag-output"] {
+            let traces = Traces::begin();
+            let serving = serving(&traces, "60");
+            let run = serving.front().args(&format!("{tag} -n 2 sh -c")).arg(script);
+            let ended = front_over_restarts(&traces, run, 4);
+            assert_eq!((ended.code(), ended.stderr.as_str()), (0, ""));
+            let of = |rank: usize| {
+                let mark = if tag.is_empty() { String::new() } else { format!("[{rank}]<stdout>: ") };
+                let own = ended.stdout.lines().filter(move |text| text.contains(&format!("line {rank} ")));
+                own.map(move |text| text.strip_prefix(&mark).unwrap_or("no mark").to_owned()).collect::<Vec<_>>()
+            };
+            for rank in 0..2 {
+                let (found, wanted) = (of(rank), (1..=lines).map(|at| line(rank, at)).collect::<Vec<_>>());
+                let differs = found.iter().zip(&wanted).position(|(found, wanted)| found != wanted);
+                assert_eq!((found.len(), differs), (lines, None), "rank {rank}: {}", ended.stderr);
+            }
+            serving.end();
+            traces.assert_none_left("");
+        }
+    }
+}
+
+/// More than the launcher holds, for a rank that reads slowly at first.
+#[test]
+fn the_input_of_front_ends_is_whole_over_restarts() {
+    let traces = Traces::begin();
+    let serving = serving(&traces, "60");
+    let input: Vec<u8> = (0..24_000_000_u32).map(|at| (at % 251) as u8).collect();
+    let run = serving.front().args("-n 2 sh -c").arg("[ $PMIX_RANK = 0 ] && sleep 4; cksum").input(input.clone());
+    let ended = front_over_restarts(&traces, run, 4);
+    let alone = Run::new("/usr/bin/cksum", Library::ours()).input(input).run();
+    assert_eq!((ended.code(), ended.count(alone.stdout.trim()), ended.count("4294967295 0")), (0, 1, 1), "{ended}");
     serving.end();
     traces.assert_none_left("");
+}
+
+/// The job ends while its front end is away; and several at once, whose ranks fence. A front end knows after a moment that its job has started.
+#[test]
+fn front_ends_hear_of_ends_that_came_meanwhile() {
+    let traces = Traces::begin();
+    let serving = serving(&traces, "60");
+    let watch = Watch::begin(&traces);
+    for _ in 0..5 {
+        let found = || std::fs::read_to_string(&watch.file).ok()?.parse().ok();
+        until(|| found().is_some_and(|pid| server_processes(&traces).contains(&pid)));
+        let script =
+            "until [ -e \"$FILE\" ]; do sleep 0.01; done; sleep 0.5; kill -9 $(cat \"$FILE\"); echo last words; exit 9";
+        let ended = serving.front().env("FILE", &watch.file).args("-n 1 sh -c").arg(script).run();
+        assert_eq!((ended.code(), ended.stdout.as_str()), (9, "last words\n"), "{ended}");
+    }
+    drop(watch);
+    thread::scope(|scope| {
+        let fronts = [3, 4].map(|ranks| {
+            let run = serving.front().args(&format!("-n {ranks} --timeout 100")).arg(program("fences"));
+            let run = run.args(&"collect:0 all collect:1 all ".repeat(6));
+            scope.spawn(move || run.run())
+        });
+        kill_servers(&traces, 3, || fronts.iter().all(thread::ScopedJoinHandle::is_finished));
+        for front in fronts {
+            let ended = front.join().expect("an end");
+            assert_eq!(ended.code(), 0, "{ended}");
+        }
+    });
+    serving.end();
+    traces.assert_none_left("");
+}
+
+/// A front end that does not come again, and one whose launcher is gone.
+#[test]
+fn jobs_end_without_their_front_ends_and_front_ends_without_their_launcher() {
+    let traces = Traces::begin();
+    let serving_for_a_second = serving(&traces, "1");
+    let said = traces.own().join("serving.err");
+    thread::scope(|scope| {
+        let front = scope.spawn(|| serving_for_a_second.front().args("-n 2 sleep 600").run());
+        until(|| sleeping(&traces) == 2);
+        thread::sleep(Duration::from_millis(500));
+        let is_front = |words: &String| words.contains("--dvm");
+        let fronts: Vec<u32> =
+            traces.processes().into_iter().filter(|(_, w)| is_front(w)).map(|(pid, _)| pid).collect();
+        // The server first: it is not to tell of the front end's end.
+        server_processes(&traces).into_iter().chain(fronts).for_each(kill_process);
+        assert_eq!(front.join().expect("an end").code(), 137);
+    });
+    until(|| sleeping(&traces) == 0);
+    let told = std::fs::read_to_string(&said).expect("a file");
+    assert!(told.contains("was killed by signal 9 (SIGKILL); starting it again"), "{told}");
+    serving_for_a_second.end();
+    let serving = serving(&traces, "60");
+    let begun = std::time::Instant::now();
+    let ended = thread::scope(|scope| {
+        let front = scope.spawn(|| serving.front().args("-n 1 sleep 600").run());
+        until(|| sleeping(&traces) == 1);
+        // The front end is to know that the job has started.
+        thread::sleep(Duration::from_millis(500));
+        kill_process(serving.pid());
+        front.join().expect("an end")
+    });
+    assert_eq!(ended.code(), 1, "{ended}");
+    assert_eq!(ended.stderr, "pmixrun: the persistent pmixrun is gone, and with it the job\n", "{ended}");
+    assert!(begun.elapsed().as_secs() < 50, "it waits no minute for a launcher that is gone: {ended}");
+    drop(serving);
+    traces.assert_none_left(&ended);
 }

@@ -1,12 +1,16 @@
 //! `pmixrun --dvm`: the front end of a job in a persistent `pmixrun`. It is a tool there: it starts the job by `PMIx_Spawn`, writes its
 //! output, sends its input, and ends as the job ends.
 
+mod again;
+mod input;
+
 use std::collections::HashMap;
 use std::ffi::{CString, OsStr, OsString};
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam::channel::{Receiver, Sender, unbounded};
@@ -23,6 +27,7 @@ use pmix_client::{Client, Environment, Event, EventDone, HandlerId, tool};
 use pmix_dstore::model::{App, Info, Nspace, Proc, Rank, Status, Value, keys};
 use pmix_dstore::settings::is_of_launcher;
 
+use self::input::CurrentClient;
 use super::args::{AppArgs, Args, Dvm, Library};
 use super::output::{Lines, Stream};
 use super::ranks::Program;
@@ -40,10 +45,16 @@ const PATIENCE: Duration = Duration::from_secs(30);
 enum News {
     /// A job has ended, with this exit status and status.
     End(Nspace, Option<i32>, Status),
-    /// The persistent launcher is gone.
-    Lost,
-    /// Output of so many bytes was written.
-    Written(u64),
+    /// The connection of this number is lost.
+    Lost(u32),
+    /// The launcher waits so many seconds at this address for this process to come again.
+    MayComeAgain(u32, String),
+    /// It has come again, by the connection of this number, when so much output was written.
+    Back(Arc<Client>, u32, u64),
+    /// It could not.
+    NotBack,
+    /// Output was written.
+    Written,
     /// Nobody reads the output any more.
     Closed,
     /// Output cannot be written.
@@ -55,6 +66,10 @@ enum News {
 struct Teller {
     sender: Sender<News>,
     wake: Arc<EventFd>,
+    /// The number of the connection.
+    connection: u32,
+    /// How much output was written over all of them.
+    written: Arc<AtomicU64>,
 }
 
 impl Teller {
@@ -74,16 +89,24 @@ pub(super) fn run(args: &Args, dvm: &Dvm) -> Result<i32, String> {
     let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
     let wake = Arc::new(EventFd::from_flags(flags).map_err(|error| format!("eventfd: {error}"))?);
     let (sender, news) = unbounded();
-    let teller = Teller { sender, wake: Arc::clone(&wake) };
-    let (client, job) = unless_ended(&signals, || start(args, dvm, apps, teller))?;
+    let written = Arc::new(AtomicU64::new(0));
+    let teller = Teller { sender, wake: Arc::clone(&wake), connection: 0, written };
+    let starting = teller.clone();
+    let (client, job) = unless_ended(&signals, || start(args, dvm, apps, starting))?;
     let mut front = Front {
-        client,
+        client: Arc::new(client),
+        current: Arc::default(),
+        way: again::Way { dvm: dvm.clone(), address: None, is_tagged: args.tag_output, teller },
+        seconds: None,
+        is_away: false,
+        last_lost: 0,
         job: Proc::new(job, Rank::WILDCARD),
         news,
         wake,
         signals,
-        unsaid: 0,
+        said: 0,
         ended: None,
+        ended_meanwhile: None,
         signal: None,
         has_lost_output: false,
         late_at: None,
@@ -129,9 +152,9 @@ fn unless_ended<T: Send>(signals: &SignalFd, work: impl FnOnce() -> Result<T, St
 
 /// Starts the job in the persistent launcher; returns its name.
 fn start(args: &Args, dvm: &Dvm, apps: Vec<App>, teller: Teller) -> Result<(Client, Nspace), String> {
-    let client = connect(dvm)?;
+    let client = connect(dvm, &[])?;
     hear(&client, teller.clone())?;
-    write_output(&client, args, teller);
+    write_output(&client, args.tag_output, teller);
     let job = client.spawn(of_job(args), apps).wait().map_err(|status| match status {
         Status::ERR_LOST_CONNECTION => "the persistent pmixrun is gone".to_owned(),
         status => format!("the persistent pmixrun starts no job: {status}"),
@@ -139,8 +162,8 @@ fn start(args: &Args, dvm: &Dvm, apps: Vec<App>, teller: Teller) -> Result<(Clie
     Ok((client, job))
 }
 
-/// Connects to the persistent launcher as a tool.
-fn connect(dvm: &Dvm) -> Result<Client, String> {
+/// Connects to the persistent launcher as a tool, with these attributes.
+fn connect(dvm: &Dvm, infos: &[Info]) -> Result<Client, String> {
     let (info, name) = match dvm {
         Dvm::Pid(pid) => (Info::new(keys::SERVER_PIDINFO, Value::Pid(pid.cast_signed())), format!("process {pid}")),
         Dvm::Nspace(nspace) => (Info::new(keys::SERVER_NSPACE, Value::string(nspace)), nspace.clone()),
@@ -152,7 +175,8 @@ fn connect(dvm: &Dvm) -> Result<Client, String> {
             "cannot reach the persistent pmixrun {name}: {status}; pmixctl servers lists what this user can reach, and pmixrun --serve starts one"
         )
     };
-    Ok(tool::connect(env, &[info]).map_err(refused)?.0)
+    let infos: Vec<Info> = std::iter::once(info).chain(infos.iter().cloned()).collect();
+    Ok(tool::connect(env, &infos).map_err(refused)?.0)
 }
 
 /// An application for the persistent launcher, with the environment and the directory of this process.
@@ -193,6 +217,7 @@ fn of_job(args: &Args) -> Vec<Info> {
         is(keys::FWD_STDERR),
         Info::new(keys::FWD_STDIN, Value::Rank(Rank(0))),
         Info::new(acknowledged::WINDOW, Value::Uint64(WINDOW)),
+        is(acknowledged::AGAIN),
     ];
     infos.extend(args.timeout.map(|time| Info::new(keys::JOB_TIMEOUT, Value::Double(time.as_secs_f64()))));
     infos.extend(args.stops.in_init.then(|| is(keys::DEBUG_STOP_IN_INIT)));
@@ -202,15 +227,17 @@ fn of_job(args: &Args) -> Vec<Info> {
     infos
 }
 
-/// Hears of the ends of jobs, and of the end of the launcher.
+/// Hears of the ends of jobs, of the end of the launcher, and of what it says of that.
 fn hear(client: &Client, teller: Teller) -> Result<(), String> {
     let me = client.me().clone();
     let on_event = move |_: HandlerId, event: Event, done: EventDone| {
         if event.status == Status::ERR_LOST_CONNECTION {
             // Programs may send events of this code, too.
             if event.source == me {
-                teller.tell(News::Lost);
+                teller.tell(News::Lost(teller.connection));
             }
+        } else if let Some((seconds, address)) = acknowledged::invitation(event.status, &event.infos) {
+            teller.tell(News::MayComeAgain(seconds, address));
         } else if let Some(Value::Proc(job)) = Info::find(&event.infos, keys::EVENT_AFFECTED_PROC) {
             let exit = match Info::find(&event.infos, keys::EXIT_CODE) {
                 Some(Value::Int(exit) | Value::Int32(exit)) => Some(*exit),
@@ -224,14 +251,13 @@ fn hear(client: &Client, teller: Teller) -> Result<(), String> {
         }
         done.finish(Status::SUCCESS, Vec::new());
     };
-    let codes = vec![Status::EVENT_JOB_END, Status::ERR_LOST_CONNECTION];
+    let codes = vec![Status::EVENT_JOB_END, Status::ERR_LOST_CONNECTION, acknowledged::CODE];
     let registered = client.register_event_handler(codes, Vec::new(), Arc::new(on_event)).wait();
     registered.map(drop).map_err(|status| format!("the persistent pmixrun takes no event handler: {status}"))
 }
 
 /// Has output written as it comes.
-fn write_output(client: &Client, args: &Args, teller: Teller) {
-    let is_tagged = args.tag_output;
+fn write_output(client: &Client, is_tagged: bool, teller: Teller) {
     let lines: Mutex<HashMap<(Proc, bool), Lines>> = Mutex::default();
     client.hand_output_to(Arc::new(move |output: &IoDelivery| {
         let is_out = output.channel == STDOUT;
@@ -256,7 +282,8 @@ fn write_output(client: &Client, args: &Args, teller: Teller) {
             Err(Errno::EPIPE) => teller.tell(News::Closed),
             Err(error) => teller.tell(News::Failed(if is_out { "standard output" } else { "standard error" }, error)),
         }
-        teller.tell(News::Written(output.data.len() as u64));
+        teller.written.fetch_add(output.data.len() as u64, Ordering::AcqRel);
+        teller.tell(News::Written);
     }));
 }
 
@@ -278,16 +305,28 @@ fn write_all(is_out: bool, mut bytes: &[u8]) -> Result<(), Errno> {
 
 /// The front end while its job runs.
 struct Front {
-    client: Client,
+    client: Arc<Client>,
+    /// The same for who sends input.
+    current: CurrentClient,
+    /// How the launcher is reached again.
+    way: again::Way,
+    /// For how many seconds it waits then; none if it does not.
+    seconds: Option<u32>,
+    /// The connection is lost, and another one is tried.
+    is_away: bool,
+    /// The last connection that was lost meanwhile.
+    last_lost: u32,
     /// All ranks of the job.
     job: Proc,
     news: Receiver<News>,
     wake: Arc<EventFd>,
     signals: SignalFd,
-    /// How much output was written of which the launcher does not know.
-    unsaid: u64,
+    /// How much output the launcher knows to be written.
+    said: u64,
     /// The exit status of the job.
     ended: Option<i32>,
+    /// The same, heard before the new connection is in use.
+    ended_meanwhile: Option<i32>,
     /// The signal that has ended the job.
     signal: Option<Signal>,
     has_lost_output: bool,
@@ -340,16 +379,22 @@ impl Front {
             match one {
                 News::End(job, exit, status) if job == self.job.nspace => {
                     let exit = exit.unwrap_or(i32::from(!status.is_success()));
-                    self.ended = Some(exit);
+                    self.has_ended(exit);
                 }
                 News::End(..) => {}
                 // A persistent launcher that ends tells the ends of the jobs first.
-                News::Lost if self.ended.is_some() => {}
-                News::Lost => {
-                    complain("the persistent pmixrun is gone, and with it the job");
-                    self.ended = Some(1);
+                News::Lost(_) | News::NotBack if self.ended.is_some() => {}
+                // The new one, before it is in use.
+                News::Lost(connection) if self.is_away => self.last_lost = connection,
+                News::Lost(connection) if connection != self.way.teller.connection => {}
+                News::Lost(_) => self.come_again(),
+                News::MayComeAgain(seconds, address) => {
+                    self.seconds = Some(seconds);
+                    self.way.address = Some(address);
                 }
-                News::Written(bytes) => self.unsaid += bytes,
+                News::Back(client, connection, said) => self.is_back(client, connection, said),
+                News::NotBack => self.is_gone(),
+                News::Written => {}
                 News::Closed => self.end(Signal::SIGPIPE),
                 News::Failed(name, error) if !std::mem::replace(&mut self.has_lost_output, true) => {
                     complain(&format!(
@@ -359,12 +404,32 @@ impl Front {
                 News::Failed(..) => {}
             }
         }
-        if self.unsaid >= WINDOW / 4 && self.ended.is_none() {
-            let infos = acknowledged::infos(std::mem::take(&mut self.unsaid));
-            let me = self.client.me().clone();
-            // A launcher that is gone needs none.
-            let _ = self.client.notify_event(acknowledged::CODE, me, range::RM, infos).start(Box::new(|_| ()));
+        let written = self.way.teller.written.load(Ordering::Acquire);
+        let unsaid = written.saturating_sub(self.said);
+        if unsaid >= WINDOW / 4 && self.ended.is_none() && !self.is_away {
+            self.said = written;
+            self.tell(acknowledged::infos(unsaid));
         }
+    }
+
+    /// The job has ended with this exit status.
+    fn has_ended(&mut self, exit: i32) {
+        if self.is_away {
+            // By a connection whose output is still to be written: it is the current one in a moment.
+            self.ended_meanwhile = Some(exit);
+            return;
+        }
+        self.ended = Some(exit);
+        if self.seconds.is_some() {
+            self.tell(acknowledged::heard_end());
+        }
+    }
+
+    /// Tells the launcher of output or of the end.
+    fn tell(&self, infos: Vec<Info>) {
+        let me = self.client.me().clone();
+        // A launcher that is gone needs none.
+        let _ = self.client.notify_event(acknowledged::CODE, me, range::RM, infos).start(Box::new(|_| ()));
     }
 
     /// Does what a signal asks for.
@@ -402,10 +467,10 @@ impl Front {
         if self.wants_input && (!std::io::stdin().is_terminal() || is_in_foreground()) {
             self.wants_input = false;
             let rank = Proc { rank: Rank(0), ..self.job.clone() };
+            *self.current.lock() = Some(Arc::clone(&self.client));
             // Without it rank 0 gets no input, and no end of it.
-            let push = Info::new(keys::IOF_PUSH_STDIN, Value::Bool(true));
-            if let Err(status) = self.client.push_input(vec![rank], None, vec![push]).wait() {
-                complain(&format!("the input is not forwarded: {status}"));
+            if let Err(why) = input::forward(rank, Arc::clone(&self.current)) {
+                complain(&format!("the input is not forwarded: {why}"));
             }
         }
     }

@@ -122,6 +122,8 @@ pub(super) enum Event {
         targets: Vec<Proc>,
         /// The input; none, or an empty one, is its end.
         data: Option<Vec<u8>>,
+        /// Where it begins, if the process says so.
+        at: Option<u64>,
         /// Takes the answer.
         done: Completion<Status>,
     },
@@ -132,6 +134,8 @@ pub(super) enum Event {
         /// How much.
         bytes: u64,
     },
+    /// A tool has heard of the end of its job.
+    EndHeard(Proc),
     /// The connection of this tool is lost.
     ToolLost(Proc),
     /// The server's process of this number has ended.
@@ -586,6 +590,9 @@ impl Host for RunHost {
         if let Some(bytes) = acknowledged::read(code, infos) {
             self.send(Event::Taken { by: source.clone(), bytes });
         }
+        if acknowledged::has_heard_end(code, infos) {
+            self.send(Event::EndHeard(source.clone()));
+        }
         if code == Status::DEBUGGER_RELEASE {
             self.release(infos, range == range::RM);
         }
@@ -605,12 +612,13 @@ impl Host for RunHost {
         &self,
         source: &Proc,
         targets: &[Proc],
-        _infos: &[Info],
+        infos: &[Info],
         data: Option<&[u8]>,
         done: Completion<Status>,
     ) -> Status {
+        let at = acknowledged::position(infos);
         let Ok(data) = data.map(fallible_alloc::copy).transpose() else { return Status::ERR_NOMEM };
-        self.send(Event::Input { by: source.clone(), targets: targets.to_vec(), data, done });
+        self.send(Event::Input { by: source.clone(), targets: targets.to_vec(), data, at, done });
         Status::SUCCESS
     }
 

@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::write;
+use pmix_client::output::{STDERR, STDOUT};
 
 /// An output stream of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +25,14 @@ impl Stream {
         match self {
             Stream::Out => "stdout",
             Stream::Err => "stderr",
+        }
+    }
+
+    /// Its channel for tools.
+    pub fn channel(self) -> u16 {
+        match self {
+            Stream::Out => STDOUT,
+            Stream::Err => STDERR,
         }
     }
 }

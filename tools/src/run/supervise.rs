@@ -1,7 +1,9 @@
 //! Runs jobs: starts their ranks, forwards input and output, and ends each job with what its ranks have started.
 
+mod away;
 mod checkpoints;
 mod ending;
+mod kept;
 mod spawn;
 mod speakers;
 mod start;
@@ -189,6 +191,8 @@ struct Supervisor<'a> {
     /// Texts of `PMIx_Log` that wait because too much output is queued.
     held: Vec<Held>,
     checkpoints: Checkpoints,
+    /// The last of the server's processes whose end was taken notice of.
+    ended_lives: u32,
     /// There is no server any more.
     is_server_lost: bool,
     /// How many ranks have connected by PMI-1.
@@ -281,6 +285,7 @@ impl<'a> Supervisor<'a> {
             libraries: BTreeMap::new(),
             held: Vec::new(),
             checkpoints: Checkpoints::default(),
+            ended_lives: 0,
             is_server_lost: false,
             pmi_ranks: 0,
         }
@@ -516,12 +521,13 @@ impl Supervisor<'_> {
             Event::Query(queries, done) => done.complete(table::answer(&self.tables(), &queries)),
             Event::Spawn { by, infos, apps, done } => self.spawn(by, &infos, apps, done),
             Event::Print(by, texts, done) => self.held.push((by, texts, done)),
-            Event::Input { by, targets, data, done } => self.take_input(by, &targets, data, done),
+            Event::Input { by, targets, data, at, done } => self.take_input(by, &targets, (data, at), done),
             Event::Taken { by, bytes } => self.output_was_taken(&by, bytes),
+            Event::EndHeard(tool) => self.end_was_heard(&tool),
             Event::ToolLost(tool) => self.tool_is_lost(&tool),
             Event::ServerEnded(number) => {
+                self.ended_lives = number;
                 self.server.has_ended(number);
-                self.tools_are_lost();
             }
             Event::Abort { rank, by, status, message } => self.abort(rank, &by, status, message),
         }

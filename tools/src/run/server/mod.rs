@@ -184,6 +184,22 @@ impl Serving {
         }
     }
 
+    /// As [`Serving::deliver_output`], but only by the server's process of this number: who takes it has another connection with the next one.
+    pub fn deliver_output_by(&self, life: u32, source: Proc, channel: u16, data: Vec<u8>) {
+        match self {
+            Serving::Here(_) => drop(self.deliver_output(source, channel, data)),
+            Serving::Restartable(restartable) => restartable.tell_life(life, &Order::Deliver { source, channel, data }),
+        }
+    }
+
+    /// The number of the server's process; 0 for this one.
+    pub fn life(&self) -> u32 {
+        match self {
+            Serving::Here(_) => 0,
+            Serving::Restartable(restartable) => restartable.lives(),
+        }
+    }
+
     /// A process whose input was paused may go on.
     pub fn resume_input(&self, by: Proc) {
         match self {
@@ -214,6 +230,14 @@ impl Serving {
                 Ok(Reply::Stats(stats)) => stats,
                 _ => Stats::default(),
             },
+        }
+    }
+
+    /// The server's address, which the next one has, too, if it can.
+    pub fn uri(&self) -> String {
+        match self {
+            Serving::Here(server) => server.uri(),
+            Serving::Restartable(restartable) => restartable.uri(),
         }
     }
 

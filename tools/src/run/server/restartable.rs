@@ -202,6 +202,20 @@ impl Restartable {
         }
     }
 
+    /// As [`Restartable::tell`], but to the `number`th process alone.
+    pub fn tell_life(&self, number: u32, order: &Order) {
+        let state = self.state.borrow();
+        if let Some(life) = state.life.as_ref().filter(|_| state.lives == number) {
+            // Its end is noticed by others.
+            let _ = life.tell(order);
+        }
+    }
+
+    /// How many processes there have been.
+    pub fn lives(&self) -> u32 {
+        self.state.borrow().lives
+    }
+
     /// The server's address.
     pub fn uri(&self) -> String {
         self.state.borrow().uri.clone()

@@ -126,7 +126,7 @@ impl Supervisor<'_> {
     }
 
     /// Sends the event of a job's end.
-    fn tell_end(&self, id: u32, status: Status, exit: Option<i32>) {
+    pub(super) fn tell_end(&self, id: u32, status: Status, exit: Option<i32>) {
         let Some(job) = self.jobs.get(&id) else { return };
         let mut infos = vec![
             // Programs that register a handler for whatever happens must not take it for a fault.
@@ -140,6 +140,9 @@ impl Supervisor<'_> {
 
     /// All processes of a tree have ended: frees all that it had, and tells the tool that has started it.
     pub(super) fn tree_is_over(&mut self, id: u32) {
+        if self.has_told_front(id) {
+            return;
+        }
         self.take_events();
         let jobs: Vec<u32> = self.jobs_of(id).map(|(job, _)| job).collect();
         for job in &jobs {
@@ -150,6 +153,9 @@ impl Supervisor<'_> {
             }
         }
         self.print_held(Some(id));
+        if self.tell_front(id) {
+            return;
+        }
         let Some(mut tree) = self.trees.remove(&id) else { return };
         // The processes that they were for are gone.
         let controls = tree.controls.drain(..).filter_map(|control| control.done);
@@ -161,7 +167,7 @@ impl Supervisor<'_> {
             return;
         }
         let exit = tree.failure.map_or(0, |failure| failure.exit);
-        if tree.is_started {
+        if tree.is_started && !tree.front.as_ref().is_some_and(|front| front.is_told) {
             let status = tree.failure.map_or(Status::SUCCESS, |failure| failure.status);
             self.tell_end(tree.root, status, Some(exit));
         }

@@ -5,7 +5,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use nix::errno::Errno;
 use nix::unistd::{getpgrp, read, tcgetpgrp, write};
-use pmix_client::output::{STDERR, STDOUT};
 use pmix_dstore::fallible_alloc;
 use pmix_dstore::model::{Proc, Rank, Status};
 use pmix_server::Completion;
@@ -27,13 +26,15 @@ pub(super) struct Input {
     pending: Vec<u8>,
     /// Whether the input ends after that.
     is_ended: bool,
+    /// How many bytes have been taken.
+    taken: u64,
     /// The tools that wait until the rank has read more.
     paused: BTreeSet<Proc>,
 }
 
 impl Input {
     pub fn new(fd: OwnedFd) -> Input {
-        Input { fd: Some(fd), pending: Vec::new(), is_ended: false, paused: BTreeSet::new() }
+        Input { fd: Some(fd), pending: Vec::new(), is_ended: false, taken: 0, paused: BTreeSet::new() }
     }
 
     /// The pipe, if something is to be written to it.
@@ -88,7 +89,10 @@ impl Supervisor<'_> {
         if bytes.is_empty() {
             return;
         }
-        let channel = if stream == Stream::Out { STDOUT } else { STDERR };
+        if self.keeps_for_front(tree) {
+            return self.keep_and_deliver(tree, source, stream, bytes);
+        }
+        let channel = stream.channel();
         let len = bytes.len() as u64;
         // Without memory it is lost.
         let delivered = self.server.deliver_output(source, channel, bytes);
@@ -104,6 +108,7 @@ impl Supervisor<'_> {
         let fronts = self.trees.values_mut().filter_map(|tree| tree.front.as_mut());
         for front in fronts.filter(|front| front.tool == *by) {
             front.unacknowledged = front.unacknowledged.saturating_sub(bytes);
+            front.kept.iter_mut().for_each(|kept| kept.acknowledge(bytes));
         }
     }
 
@@ -230,17 +235,33 @@ impl Supervisor<'_> {
         }
     }
 
-    /// A tool has input for a job; empty input is its end.
-    pub(super) fn take_input(&mut self, by: Proc, targets: &[Proc], data: Option<Vec<u8>>, done: Completion<Status>) {
+    /// A tool has input for a job, which may say where it begins; empty input is its end.
+    pub(super) fn take_input(
+        &mut self,
+        by: Proc,
+        targets: &[Proc],
+        (mut data, at): (Option<Vec<u8>>, Option<u64>),
+        done: Completion<Status>,
+    ) {
         let is_for = |job: &RunningJob| {
             targets
                 .iter()
                 .any(|target| target.nspace == *job.nspace() && matches!(target.rank, Rank(0) | Rank::WILDCARD))
         };
         let input = self.jobs.values_mut().find(|job| is_for(job)).and_then(|job| job.input.as_mut());
-        let Some(input) = input.filter(|input| !input.is_ended) else {
+        let Some(input) = input else { return done.complete(Status::ERR_NOT_SUPPORTED) };
+        if let Some(at) = at {
+            // Sent again: nobody knew whether it was taken by the server that was killed.
+            let before = usize::try_from(input.taken.saturating_sub(at)).unwrap_or(usize::MAX);
+            let len = data.as_ref().map_or(0, Vec::len);
+            if (before > 0 && before >= len) || (len == 0 && input.is_ended) {
+                return done.complete(Status::SUCCESS);
+            }
+            data.iter_mut().for_each(|data| drop(data.drain(..before)));
+        }
+        if input.is_ended {
             return done.complete(Status::ERR_NOT_SUPPORTED);
-        };
+        }
         match data.filter(|data| !data.is_empty()) {
             None => input.end(),
             // The rank has closed it: what comes is for nobody.
@@ -251,6 +272,7 @@ impl Supervisor<'_> {
                 if let Err(status) = fallible_alloc::extend(&mut input.pending, &data) {
                     return done.complete(status);
                 }
+                input.taken += data.len() as u64;
                 input.write();
             }
         }

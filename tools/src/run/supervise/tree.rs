@@ -14,6 +14,7 @@ use pmix_server::Waiting;
 use super::super::hang;
 use super::super::host::Infos;
 use super::super::watchdog::Watchdog;
+use super::kept::Kept;
 use super::{ABORT_DELAY, EXIT_TIMEOUT, RunningJob, Stream, Supervisor};
 
 /// The number of the tree of the job that the launcher was called for. A persistent launcher has none.
@@ -54,6 +55,12 @@ pub(super) struct Front {
     pub unacknowledged: u64,
     /// Whether the job goes on when the tool is lost.
     pub is_separate: bool,
+    /// The server's process by which it is connected.
+    pub life: u32,
+    /// What is kept for it, if it comes again.
+    pub kept: Option<Kept>,
+    /// The end of its job was sent.
+    pub is_told: bool,
 }
 
 pub(super) struct Tree {
@@ -86,8 +93,9 @@ impl Tree {
     /// When something is to be done.
     pub fn deadline(&self) -> Option<Instant> {
         let abort = self.abort.as_ref().map(|abort| abort.until);
+        let front = self.front.as_ref().and_then(|front| front.kept.as_ref()?.away_until);
         // One that is over goes in this turn.
-        [self.kill_at, self.timeout_at, abort].into_iter().flatten().min()
+        [self.kill_at, self.timeout_at, abort, front].into_iter().flatten().min()
     }
 }
 
@@ -138,6 +146,7 @@ impl Supervisor<'_> {
         if tree.abort.as_ref().is_some_and(|abort| abort.until <= now) {
             self.finish_abort(id);
         }
+        self.tend_front(id, now);
         let Some(tree) = self.trees.get_mut(&id) else { return };
         if tree.timeout_at.take_if(|at| *at <= now).is_some() {
             self.time_is_over(id);
@@ -192,6 +201,8 @@ impl Supervisor<'_> {
         }
         let Some(why) = self.server.lost().filter(|_| !self.is_server_lost) else { return };
         self.is_server_lost = true;
+        // Nobody comes again.
+        self.trees.values_mut().filter_map(|tree| tree.front.as_mut()).for_each(|front| front.kept = None);
         if self.is_serving {
             self.end_serving(&why);
             self.exit = Some(1);
@@ -238,7 +249,7 @@ impl Supervisor<'_> {
         for id in ids {
             let Some(front) = self.trees.get_mut(&id).and_then(|tree| tree.front.as_mut()) else { continue };
             // Nobody acknowledges any more.
-            (front.window, front.unacknowledged) = (None, 0);
+            (front.window, front.unacknowledged, front.kept) = (None, 0, None);
             if !front.is_separate {
                 self.fail(
                     id,
@@ -248,13 +259,6 @@ impl Supervisor<'_> {
                 );
             }
         }
-    }
-
-    /// The server has ended, and with it the connections of all tools. Those of the next one start their jobs later.
-    pub(super) fn tools_are_lost(&mut self) {
-        let fronts = self.trees.values().filter_map(|tree| tree.front.as_ref());
-        let tools: Vec<Proc> = fronts.map(|front| front.tool.clone()).collect();
-        tools.iter().for_each(|tool| self.tool_is_lost(tool));
     }
 
     /// Forwards a signal to the launched tree; a signal that ends the job sets a deadline.

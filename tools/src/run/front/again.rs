@@ -1,0 +1,189 @@
+//! Coming again to a persistent launcher whose server was killed, and that starts another one.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::signal::kill;
+use nix::unistd::{Pid, gethostname};
+use pmix_client::Client;
+use pmix_dstore::fallible_alloc;
+use pmix_dstore::model::{App, Info, Nspace, Proc, Status, Value, keys};
+
+use super::super::acknowledged;
+use super::super::args::Dvm;
+use super::super::complain;
+use super::{Front, News, Teller, connect, hear, write_output};
+
+/// The pauses between two attempts: the first, and the longest.
+const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(200)];
+
+/// One of so many attempts is made in another way than by the former address.
+const OTHERWISE: u32 = 8;
+
+/// How the launcher is reached.
+#[derive(Clone)]
+pub(super) struct Way {
+    pub dvm: Dvm,
+    /// The address of the launcher's server on its node.
+    pub address: Option<String>,
+    pub is_tagged: bool,
+    pub teller: Teller,
+}
+
+impl Front {
+    /// The connection is lost.
+    pub(super) fn come_again(&mut self) {
+        let Some(seconds) = self.seconds else { return self.is_gone() };
+        self.is_away = true;
+        *self.current.lock() = None;
+        let (way, former, job) = (self.way.clone(), Arc::clone(&self.client), self.job.nspace.clone());
+        let body = move || {
+            let news = match way.reach(&former, &job, Duration::from_secs(seconds.into())) {
+                Some((client, connection, written)) => News::Back(Arc::new(client), connection, written),
+                None => News::NotBack,
+            };
+            way.teller.tell(news);
+        };
+        if fallible_alloc::spawn("pmixrun-again", body).is_err() {
+            self.is_gone();
+        }
+    }
+
+    /// There is a connection again; the launcher knows that so much output was written.
+    pub(super) fn is_back(&mut self, client: Arc<Client>, connection: u32, said: u64) {
+        self.way.teller.connection = connection;
+        self.client = client;
+        (self.is_away, self.said) = (false, said);
+        if self.last_lost == connection && self.ended_meanwhile.is_none() {
+            return self.come_again();
+        }
+        *self.current.lock() = Some(Arc::clone(&self.client));
+        if let Some(exit) = self.ended_meanwhile.take() {
+            self.has_ended(exit);
+        } else if self.signal.is_some() {
+            // Perhaps it was asked for in vain.
+            self.control(Info::new(keys::JOB_CTRL_TERMINATE, Value::Bool(true)));
+        }
+    }
+
+    /// The launcher is not reached any more.
+    pub(super) fn is_gone(&mut self) {
+        complain("the persistent pmixrun is gone, and with it the job");
+        self.ended = Some(1);
+    }
+}
+
+impl Way {
+    /// Connects again, with the former name and for the same job. Returns also the number of the connection, and how much output was written
+    /// then.
+    fn reach(&self, former: &Client, job: &Nspace, patience: Duration) -> Option<(Client, u32, u64)> {
+        // Afterwards all output that has come is written, and counted.
+        let _ = former.finalize(&[]);
+        let until = Instant::now() + patience;
+        let [mut pause, longest] = PAUSES;
+        let mut attempt = 0;
+        while Instant::now() < until && may_live(job) {
+            attempt += 1;
+            let teller = Teller { connection: self.teller.connection + attempt, ..self.teller.clone() };
+            let connection = teller.connection;
+            match self.attempt(former.me(), job, attempt, &teller) {
+                Ok((client, written)) => return Some((client, connection, written)),
+                // The launcher is there, and has ended the job.
+                Err(Status::ERR_NOT_FOUND) => return None,
+                Err(_) => thread::sleep(pause),
+            }
+            pause = (2 * pause).min(longest);
+        }
+        None
+    }
+
+    fn attempt(&self, me: &Proc, job: &Nspace, attempt: u32, teller: &Teller) -> Result<(Client, u64), Status> {
+        let named = [
+            Info::new(keys::TOOL_NSPACE, Value::string(me.nspace.as_bytes())),
+            Info::new(keys::TOOL_RANK, Value::Rank(me.rank)),
+        ];
+        let client = self.connect(job, &named, attempt).ok_or(Status::ERR_UNREACH)?;
+        let written = teller.written.load(Ordering::Acquire);
+        let resumed = hear(&client, teller.clone()).map_err(|_| Status::ERR_UNREACH).and_then(|()| {
+            write_output(&client, self.is_tagged, teller.clone());
+            // A spawn names a program; this one starts none.
+            let nothing = App {
+                cmd: Some(c"true".into()),
+                argv: Vec::new(),
+                env: Vec::new(),
+                cwd: None,
+                maxprocs: 1,
+                infos: Vec::new(),
+            };
+            client.spawn(acknowledged::resuming(job, written), vec![nothing]).wait()
+        });
+        match resumed {
+            Ok(_) => Ok((client, written)),
+            Err(status) => {
+                // Also this one may have written something.
+                let _ = client.finalize(&[]);
+                Err(status)
+            }
+        }
+    }
+
+    /// By the address that the server had, which the next one has, too, if it can; at times as the user has named it, or by its name. A search
+    /// of the files would say each time that they lead to a server that has ended.
+    fn connect(&self, job: &Nspace, named: &[Info], attempt: u32) -> Option<Client> {
+        let address = self.address.clone().filter(|_| is_of_this_host(job));
+        match address {
+            Some(address) if !attempt.is_multiple_of(OTHERWISE) => connect(&Dvm::Uri(address), named).ok(),
+            _ => {
+                let by_name = || connect(&Dvm::Nspace(launcher_of(job)?), named).ok();
+                connect(&self.dvm, named).ok().or_else(by_name)
+            }
+        }
+    }
+}
+
+/// The namespace of the launcher of a job, with which the job's begins.
+fn launcher_of(job: &Nspace) -> Option<String> {
+    Some(job.to_string().rsplit_once('.')?.0.to_owned())
+}
+
+/// The process of the launcher of a job, if that is one of this host.
+fn process_of(job: &Nspace) -> Option<i32> {
+    let host = gethostname().unwrap_or_default().to_string_lossy().into_owned();
+    let beginning = format!("run-{}-", host.split('.').next().unwrap_or_default());
+    launcher_of(job)?.strip_prefix(&beginning)?.parse().ok()
+}
+
+fn is_of_this_host(job: &Nspace) -> bool {
+    process_of(job).is_some()
+}
+
+/// Whether the launcher of a job may live: one of another host is not looked for.
+fn may_live(job: &Nspace) -> bool {
+    process_of(job).is_none_or(|pid| kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH) && !has_ended(pid))
+}
+
+/// Whether a process has ended whose parent has not taken notice of that.
+fn has_ended(pid: i32) -> bool {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The state comes after the name, which may contain any character.
+    let end = stat.iter().rposition(|byte| *byte == b')').unwrap_or_default();
+    stat.get(end + 2).is_some_and(|state| matches!(state, b'Z' | b'X'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_launcher_of_this_host_is_looked_for() {
+        let host = gethostname().unwrap().to_string_lossy().split('.').next().unwrap().to_owned();
+        let job = |host: &str, pid: u32| Nspace::new(format!("run-{host}-{pid}.job7")).unwrap();
+        assert!(may_live(&job(&host, std::process::id())));
+        assert!(!may_live(&job(&host, i32::MAX as u32)));
+        assert!(may_live(&job("elsewhere", i32::MAX as u32)), "nobody can tell");
+        assert_eq!(launcher_of(&job("n1", 7)).as_deref(), Some("run-n1-7"));
+    }
+}
