@@ -1,25 +1,32 @@
 /* Lets one allocation or one call of the system fail, in one process, once; or ends the process there. To be preloaded:
  *
- *   LD_PRELOAD=failing.so FAILING_IN=ROLE FAILING_WHAT=WHAT [FAILING_AT=N [FAILING_HOW=K] [FAILING_TIMES=T]] [FAILING_LIFE=LIFE] FAILING_LOG=FILE
+ *   LD_PRELOAD=failing.so FAILING_IN=ROLE FAILING_WHAT=WHAT [FAILING_FUNCTION=F] [FAILING_AT=N [FAILING_HOW=K] [FAILING_TIMES=T]]
+ *   [FAILING_LIFE=LIFE] FAILING_LOG=FILE
  *
  *   ROLE    a rank's number, or server: the process without one
- *   WHAT    memory: malloc, calloc, realloc, posix_memalign; or calls: functions of the C library that are calls of the system; or crash: of
- *           these, the ones that change what other processes see. The process is killed (SIGKILL) before the Nth
+ *   WHAT    memory: malloc, calloc, realloc, posix_memalign; or calls: functions of the C library that are calls of the system, all that
+ *           the library uses and that can fail with right arguments; or crash: of these, the ones that change what other processes see. The
+ *           process is killed (SIGKILL) before the Nth
+ *   F       with calls: this function alone counts
  *   LIFE    with crash: counts in the process alone whose HOST_LIFE it is (`host --restartable`)
  *   N       the first that fails, counted from 1; 0, the default, lets none fail
  *   K       of the errors that this function can have, the Kth, from 0
  *   T       so many fail, one after the other (default 1)
  *
  * Only those count that code of libpmix.so.2 makes: a program's own failures are not the library's. The log gets a line "total N" when the
- * process ends by itself, "failed N FUNCTION ERROR" for each that failed, "none N FUNCTION" if it has no such error, and "killed N FUNCTION".
+ * process ends by itself, "failed N FUNCTION ERROR" for each that failed, "none N FUNCTION" if it has no such error, and "killed N FUNCTION";
+ * with calls and without N "errors N FUNCTION COUNT" for each, which can have so many errors.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
 #include <link.h>
+#include <linux/futex.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -34,7 +41,11 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 extern void *__libc_malloc(size_t);
@@ -46,7 +57,7 @@ enum { NOTHING, MEMORY, CALLS, CRASH };
 
 static int what;
 static long first, times = 1, how;
-static const char *life;
+static const char *life, *function;
 static atomic_long count;
 static atomic_bool ready;
 /* Where the code of libpmix.so.2 lies. */
@@ -99,6 +110,7 @@ __attribute__((constructor)) static void begin(void)
     dl_iterate_phdr(find_library, NULL);
     what = strcmp(wanted, "memory") == 0 ? MEMORY : strcmp(wanted, "crash") == 0 ? CRASH : CALLS;
     life = getenv("FAILING_LIFE");
+    function = getenv("FAILING_FUNCTION");
     const char *text = getenv("FAILING_AT");
     first = text == NULL ? 0 : atol(text);
     text = getenv("FAILING_TIMES");
@@ -117,14 +129,22 @@ __attribute__((destructor)) static void end(void)
     }
 }
 
-/* The number of this one, if it is to fail. */
-static long fails(int kind, const void *caller)
+/* The number of this one, if it counts. */
+static long number_of(int kind, const void *caller)
 {
     if (!ready || what != kind || (uintptr_t) caller < code_from || (uintptr_t) caller >= code_to) {
         return 0;
     }
-    long number = ++count;
-    return first > 0 && number >= first && number < first + times ? number : 0;
+    return ++count;
+}
+
+static bool is_chosen(long number) { return first > 0 && number >= first && number < first + times; }
+
+/* The number of this one, if it is to fail. */
+static long fails(int kind, const void *caller)
+{
+    long number = number_of(kind, caller);
+    return is_chosen(number) ? number : 0;
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -182,19 +202,26 @@ static void crash_before(const char *name, const void *caller)
 static int error_of(const char *name, const int *errors, const void *caller)
 {
     crash_before(name, caller);
-    long number = fails(CALLS, caller);
-    if (number == 0) {
+    long number = 0, errors_len = 0;
+    if (function == NULL || strcmp(name, function) == 0) {
+        number = number_of(CALLS, caller);
+    }
+    while (errors[errors_len] != 0) {
+        errors_len++;
+    }
+    if (number > 0 && first == 0) {
+        write_log("errors %ld %s %ld\n", number, name, errors_len);
+    }
+    if (!is_chosen(number)) {
         return 0;
     }
-    for (long i = 0; errors[i] != 0; i++) {
-        if (i == how) {
-            write_log("failed %ld %s %s\n", number, name, strerrorname_np(errors[i]));
-            errno = errors[i];
-            return errors[i];
-        }
+    if (how >= errors_len) {
+        write_log("none %ld %s\n", number, name);
+        return 0;
     }
-    write_log("none %ld %s\n", number, name);
-    return 0;
+    write_log("failed %ld %s %s\n", number, name, strerrorname_np(errors[how]));
+    errno = errors[how];
+    return errors[how];
 }
 
 #define ERRORS(...) ((const int[]) { __VA_ARGS__, 0 })
@@ -248,73 +275,134 @@ static int error_of(const char *name, const int *errors, const void *caller)
 static void end_connection(int fd)
 {
     int error = errno;
-    if (error == EPIPE || error == ECONNRESET) {
+    if (error == EPIPE || error == ECONNRESET || error == ETIMEDOUT) {
         int (*real)(int, int) = (int (*)(int, int)) dlsym(RTLD_NEXT, "shutdown");
         real(fd, SHUT_RDWR);
     }
     errno = error;
 }
+/* The errors that the manual pages name for these calls on Linux, but for those of wrong arguments (EBADF, EFAULT, EINVAL). The file systems
+ * are local or of a network; the ones of a path come from any of its directories. */
+#define OF_A_PATH EACCES, ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG, ENOMEM, EIO, ESTALE
+#define OF_A_CHANGE EPERM, EROFS, ENOSPC, EDQUOT, EBUSY
+#define OF_OPEN EMFILE, ENFILE, EINTR, ENODEV, ENXIO, EOVERFLOW, ETXTBSY, EISDIR, OF_A_PATH, OF_A_CHANGE
+#define OF_STAT EOVERFLOW, OF_A_PATH
+#define OF_STATFS EIO, EINTR, ENOMEM, ENOSYS, EOVERFLOW, ESTALE
+#define OF_A_CONNECTION EINTR, EAGAIN, ECONNRESET, ETIMEDOUT, EHOSTUNREACH, ENETUNREACH, ENOMEM, ENOBUFS
+#define OF_SENDING EPIPE, EPERM, OF_A_CONNECTION
 
-
-CALL_WITH_MORE(open, const char *path COMMA int last, path COMMA last, EMFILE, EACCES, EINTR)
-CALL_WITH_MORE(open64, const char *path COMMA int last, path COMMA last, EMFILE, EACCES, EINTR)
-CALL_WITH_MORE(openat, int at COMMA const char *path COMMA int last, at COMMA path COMMA last, EMFILE, ENOSPC, EINTR)
-CALL_WITH_MORE(openat64, int at COMMA const char *path COMMA int last, at COMMA path COMMA last, EMFILE, ENOSPC, EINTR)
-CALL_WITH_MORE(fcntl, int fd COMMA int last, fd COMMA last, EMFILE, EINTR)
-CALL(ssize_t, -1, read, (int fd, void *to, size_t len), (fd, to, len), EIO, EINTR)
-CALL_ON_SOCKET(readv, (int fd, const struct iovec *to, int n), (fd, to, n), ECONNRESET, EINTR, EAGAIN)
-CALL_ON_SOCKET(recv, (int fd, void *to, size_t len, int flags), (fd, to, len, flags), ECONNRESET, EINTR, EAGAIN)
-CALL_ON_SOCKET(recvmsg, (int fd, struct msghdr *to, int flags), (fd, to, flags), ECONNRESET, EINTR, EAGAIN)
-CALL_ON_SOCKET(writev, (int fd, const struct iovec *of, int n), (fd, of, n), EPIPE, EINTR, EAGAIN)
-CALL(ssize_t, -1, pwrite64, (int fd, const void *of, size_t len, off64_t at), (fd, of, len, at), ENOSPC, EINTR, EIO)
-CALL_ON_SOCKET(send, (int fd, const void *of, size_t len, int flags), (fd, of, len, flags), EPIPE, EINTR, EAGAIN)
-CALL_ON_SOCKET(sendmsg, (int fd, const struct msghdr *of, int flags), (fd, of, flags), EPIPE, EINTR, EAGAIN)
-CALL(int, -1, socket, (int domain, int type, int protocol), (domain, type, protocol), EMFILE, ENOBUFS, EAFNOSUPPORT)
-CALL(int, -1, socketpair, (int domain, int type, int protocol, int fds[2]), (domain, type, protocol, fds), EMFILE)
-CALL(int, -1, bind, (int fd, const struct sockaddr *to, socklen_t len), (fd, to, len), EADDRINUSE, EACCES)
-CALL(int, -1, listen, (int fd, int backlog), (fd, backlog), EADDRINUSE)
-CALL(int, -1, accept4, (int fd, struct sockaddr *of, socklen_t *len, int flags), (fd, of, len, flags), EMFILE, ECONNABORTED, EINTR)
-CALL(int, -1, connect, (int fd, const struct sockaddr *to, socklen_t len), (fd, to, len), ECONNREFUSED, EINTR, EAGAIN)
-CALL(int, -1, setsockopt, (int fd, int level, int name, const void *of, socklen_t len), (fd, level, name, of, len), ENOBUFS)
-CALL(int, -1, getsockopt, (int fd, int level, int name, void *to, socklen_t *len), (fd, level, name, to, len), ENOBUFS)
+CALL_WITH_MORE(open, const char *path COMMA int last, path COMMA last, OF_OPEN)
+CALL_WITH_MORE(open64, const char *path COMMA int last, path COMMA last, OF_OPEN)
+CALL_WITH_MORE(openat, int at COMMA const char *path COMMA int last, at COMMA path COMMA last, OF_OPEN)
+CALL_WITH_MORE(openat64, int at COMMA const char *path COMMA int last, at COMMA path COMMA last, OF_OPEN)
+CALL_WITH_MORE(fcntl, int fd COMMA int last, fd COMMA last, EMFILE, EINTR, EAGAIN, EACCES, ENOLCK, EPERM)
+CALL(ssize_t, -1, read, (int fd, void *to, size_t len), (fd, to, len), EIO, EINTR, ENOMEM, ESRCH, ESTALE)
+CALL_ON_SOCKET(readv, (int fd, const struct iovec *to, int n), (fd, to, n), OF_A_CONNECTION)
+CALL_ON_SOCKET(recv, (int fd, void *to, size_t len, int flags), (fd, to, len, flags), OF_A_CONNECTION)
+CALL_ON_SOCKET(recvmsg, (int fd, struct msghdr *to, int flags), (fd, to, flags), EMFILE, OF_A_CONNECTION)
+CALL_ON_SOCKET(writev, (int fd, const struct iovec *of, int n), (fd, of, n), OF_SENDING)
+CALL(ssize_t, -1, pwrite64, (int fd, const void *of, size_t len, off64_t at), (fd, of, len, at), ENOSPC, EINTR, EIO, EDQUOT, EFBIG, EPERM, ESTALE, ENOMEM)
+CALL_ON_SOCKET(send, (int fd, const void *of, size_t len, int flags), (fd, of, len, flags), OF_SENDING)
+CALL_ON_SOCKET(sendmsg, (int fd, const struct msghdr *of, int flags), (fd, of, flags), ETOOMANYREFS, OF_SENDING)
+CALL(int, -1, socket, (int domain, int type, int protocol), (domain, type, protocol), EMFILE, ENFILE, ENOBUFS, ENOMEM, EAFNOSUPPORT, EPROTONOSUPPORT, EACCES, EPERM)
+CALL(int, -1, socketpair, (int domain, int type, int protocol, int fds[2]), (domain, type, protocol, fds), EMFILE, ENFILE, ENOBUFS, ENOMEM, EAFNOSUPPORT, EOPNOTSUPP)
+CALL(int, -1, bind, (int fd, const struct sockaddr *to, socklen_t len), (fd, to, len), EADDRINUSE, EADDRNOTAVAIL, EROFS, EPERM, OF_A_PATH)
+CALL(int, -1, listen, (int fd, int backlog), (fd, backlog), EADDRINUSE, EOPNOTSUPP)
+CALL(int, -1, accept4, (int fd, struct sockaddr *of, socklen_t *len, int flags), (fd, of, len, flags), EMFILE, ENFILE, ECONNABORTED, EPROTO, EPERM, ENETDOWN, OF_A_CONNECTION)
+CALL(int, -1, connect, (int fd, const struct sockaddr *to, socklen_t len), (fd, to, len), ECONNREFUSED, ENOENT, EACCES, EPERM, EADDRNOTAVAIL, EADDRINUSE, EPROTOTYPE, OF_A_CONNECTION)
+CALL(int, -1, setsockopt, (int fd, int level, int name, const void *of, socklen_t len), (fd, level, name, of, len), ENOBUFS, ENOMEM, ENOPROTOOPT, EPERM)
+CALL(int, -1, getsockopt, (int fd, int level, int name, void *to, socklen_t *len), (fd, level, name, to, len), ENOBUFS, ENOMEM, ENOPROTOOPT, EACCES)
 CALL(int, -1, getsockname, (int fd, struct sockaddr *to, socklen_t *len), (fd, to, len), ENOBUFS)
-CALL(int, -1, getpeername, (int fd, struct sockaddr *to, socklen_t *len), (fd, to, len), ENOTCONN)
+CALL(int, -1, getpeername, (int fd, struct sockaddr *to, socklen_t *len), (fd, to, len), ENOTCONN, ENOBUFS)
 CALL(int, -1, shutdown, (int fd, int mode), (fd, mode), ENOTCONN)
 CALL(int, -1, poll, (struct pollfd *fds, nfds_t n, int timeout), (fds, n, timeout), EINTR, ENOMEM)
-CALL(int, -1, epoll_create1, (int flags), (flags), EMFILE, ENOMEM)
-CALL(int, -1, epoll_ctl, (int fd, int op, int of, struct epoll_event *event), (fd, op, of, event), ENOMEM, ENOSPC)
+CALL(int, -1, epoll_create1, (int flags), (flags), EMFILE, ENFILE, ENOMEM)
+CALL(int, -1, epoll_ctl, (int fd, int op, int of, struct epoll_event *event), (fd, op, of, event), ENOMEM, ENOSPC, EPERM, ELOOP)
 CALL(int, -1, epoll_wait, (int fd, struct epoll_event *to, int n, int timeout), (fd, to, n, timeout), EINTR)
-CALL(int, -1, eventfd, (unsigned value, int flags), (value, flags), EMFILE, ENOMEM)
-CALL(void *, -1, mmap, (void *at, size_t len, int access, int flags, int fd, off_t from), (at, len, access, flags, fd, from), ENOMEM, EACCES)
-CALL(void *, -1, mmap64, (void *at, size_t len, int access, int flags, int fd, off64_t from), (at, len, access, flags, fd, from), ENOMEM, EACCES)
-CALL(int, -1, mprotect, (void *at, size_t len, int access), (at, len, access), ENOMEM)
-CALL(int, -1, madvise, (void *at, size_t len, int advice), (at, len, advice), ENOMEM)
-CALL(int, -1, mkdir, (const char *path, mode_t mode), (path, mode), ENOSPC, EACCES)
-CALL(int, -1, mkdirat, (int at, const char *path, mode_t mode), (at, path, mode), ENOSPC, EACCES)
-CALL(int, -1, chmod, (const char *path, mode_t mode), (path, mode), EPERM)
-CALL(int, -1, fchmod, (int fd, mode_t mode), (fd, mode), EPERM)
-CALL(int, -1, fchown, (int fd, uid_t uid, gid_t gid), (fd, uid, gid), EPERM)
-CALL(int, -1, rename, (const char *from, const char *to), (from, to), ENOSPC, EACCES)
-CALL(int, -1, renameat, (int at, const char *from, int to_at, const char *to), (at, from, to_at, to), ENOSPC, EACCES)
-CALL(int, -1, unlink, (const char *path), (path), EACCES, EIO)
-CALL(int, -1, unlinkat, (int at, const char *path, int flags), (at, path, flags), EACCES, EIO)
-CALL(int, -1, rmdir, (const char *path), (path), EBUSY)
-CALL(int, -1, fstat, (int fd, struct stat *to), (fd, to), EIO)
-CALL(int, -1, fstat64, (int fd, struct stat64 *to), (fd, to), EIO)
-CALL(int, -1, stat, (const char *path, struct stat *to), (path, to), EACCES, EIO)
-CALL(int, -1, stat64, (const char *path, struct stat64 *to), (path, to), EACCES, EIO)
-CALL(int, -1, lstat64, (const char *path, struct stat64 *to), (path, to), EACCES, EIO)
-CALL(int, -1, fstatat, (int at, const char *path, struct stat *to, int flags), (at, path, to, flags), EACCES, EIO)
-CALL(int, -1, fstatat64, (int at, const char *path, struct stat64 *to, int flags), (at, path, to, flags), EACCES, EIO)
-CALL(int, -1, statx, (int at, const char *path, int flags, unsigned mask, struct statx *to), (at, path, flags, mask, to), EACCES, EIO)
-CALL(int, -1, flock, (int fd, int operation), (fd, operation), EWOULDBLOCK, EINTR, ENOLCK)
-CALL(DIR *, NULL, opendir, (const char *path), (path), EMFILE, ENOMEM)
+CALL(int, -1, eventfd, (unsigned value, int flags), (value, flags), EMFILE, ENFILE, ENODEV, ENOMEM)
+CALL(void *, -1, mmap, (void *at, size_t len, int access, int flags, int fd, off_t from), (at, len, access, flags, fd, from), ENOMEM, EACCES, EAGAIN, ENFILE, ENODEV, EPERM, EOVERFLOW)
+CALL(void *, -1, mmap64, (void *at, size_t len, int access, int flags, int fd, off64_t from), (at, len, access, flags, fd, from), ENOMEM, EACCES, EAGAIN, ENFILE, ENODEV, EPERM, EOVERFLOW)
+CALL(int, -1, mprotect, (void *at, size_t len, int access), (at, len, access), ENOMEM, EACCES)
+CALL(int, -1, madvise, (void *at, size_t len, int advice), (at, len, advice), ENOMEM, EAGAIN, EIO, EACCES)
+CALL(int, -1, mkdir, (const char *path, mode_t mode), (path, mode), EEXIST, EMLINK, OF_A_PATH, OF_A_CHANGE)
+CALL(int, -1, mkdirat, (int at, const char *path, mode_t mode), (at, path, mode), EEXIST, EMLINK, OF_A_PATH, OF_A_CHANGE)
+CALL(int, -1, chmod, (const char *path, mode_t mode), (path, mode), EPERM, EROFS, OF_A_PATH)
+CALL(int, -1, fchmod, (int fd, mode_t mode), (fd, mode), EPERM, EROFS, EIO)
+CALL(int, -1, fchown, (int fd, uid_t uid, gid_t gid), (fd, uid, gid), EPERM, EROFS, EIO, EDQUOT)
+CALL(int, -1, rename, (const char *from, const char *to), (from, to), EXDEV, EEXIST, ENOTEMPTY, EISDIR, EMLINK, OF_A_PATH, OF_A_CHANGE)
+CALL(int, -1, renameat, (int at, const char *from, int to_at, const char *to), (at, from, to_at, to), EXDEV, EEXIST, ENOTEMPTY, EISDIR, EMLINK, OF_A_PATH, OF_A_CHANGE)
+CALL(int, -1, unlink, (const char *path), (path), EISDIR, EPERM, EROFS, EBUSY, OF_A_PATH)
+CALL(int, -1, unlinkat, (int at, const char *path, int flags), (at, path, flags), EISDIR, ENOTEMPTY, EPERM, EROFS, EBUSY, OF_A_PATH)
+CALL(int, -1, rmdir, (const char *path), (path), ENOTEMPTY, EPERM, EROFS, EBUSY, OF_A_PATH)
+CALL(int, -1, fstat, (int fd, struct stat *to), (fd, to), EIO, ENOMEM, EOVERFLOW, ESTALE)
+CALL(int, -1, fstat64, (int fd, struct stat64 *to), (fd, to), EIO, ENOMEM, EOVERFLOW, ESTALE)
+CALL(int, -1, stat, (const char *path, struct stat *to), (path, to), OF_STAT)
+CALL(int, -1, stat64, (const char *path, struct stat64 *to), (path, to), OF_STAT)
+CALL(int, -1, lstat64, (const char *path, struct stat64 *to), (path, to), OF_STAT)
+CALL(int, -1, fstatat, (int at, const char *path, struct stat *to, int flags), (at, path, to, flags), OF_STAT)
+CALL(int, -1, fstatat64, (int at, const char *path, struct stat64 *to, int flags), (at, path, to, flags), OF_STAT)
+CALL(int, -1, statx, (int at, const char *path, int flags, unsigned mask, struct statx *to), (at, path, flags, mask, to), OF_STAT)
+CALL(int, -1, flock, (int fd, int operation), (fd, operation), EWOULDBLOCK, EINTR, ENOLCK, EIO, ESTALE)
+CALL(DIR *, NULL, opendir, (const char *path), (path), EMFILE, ENFILE, OF_A_PATH)
 CALL(DIR *, NULL, fdopendir, (int fd), (fd), ENOMEM)
-CALL(char *, NULL, realpath, (const char *path, char *to), (path, to), EACCES, ENOMEM)
-CALL(ssize_t, -1, readlink, (const char *path, char *to, size_t len), (path, to, len), EACCES)
-CALL(char *, NULL, getcwd, (char *to, size_t len), (to, len), ENOENT)
+CALL(char *, NULL, realpath, (const char *path, char *to), (path, to), OF_A_PATH)
+CALL(ssize_t, -1, readlink, (const char *path, char *to, size_t len), (path, to, len), OF_A_PATH)
+CALL(char *, NULL, getcwd, (char *to, size_t len), (to, len), ENOENT, EACCES, ENOMEM)
 CALL(ssize_t, -1, getrandom, (void *to, size_t len, unsigned flags), (to, len, flags), ENOSYS, EINTR)
 CALL(int, -1, gethostname, (char *to, size_t len), (to, len), ENAMETOOLONG)
+CALL(ssize_t, -1, pread64, (int fd, void *to, size_t len, off64_t at), (fd, to, len, at), EIO, EINTR, ENOMEM, ESTALE)
+CALL(off64_t, -1, lseek64, (int fd, off64_t by, int from), (fd, by, from), ESPIPE, EOVERFLOW)
+CALL(int, -1, fstatfs64, (int fd, struct statfs64 *to), (fd, to), OF_STATFS)
+CALL(int, -1, fstatvfs, (int fd, struct statvfs *to), (fd, to), OF_STATFS)
+CALL(struct dirent *, NULL, readdir, (DIR *directory), (directory), EIO, ENOENT, ENOMEM)
+CALL(struct dirent64 *, NULL, readdir64, (DIR *directory), (directory), EIO, ENOENT, ENOMEM)
+CALL(int, -1, getifaddrs, (struct ifaddrs * *to), (to), EMFILE, ENFILE, ENOMEM, ENOBUFS, EACCES)
+CALL(int, -1, sched_getaffinity, (pid_t pid, size_t len, cpu_set_t *to), (pid, len, to), EPERM, ESRCH)
+CALL(int, -1, kill, (pid_t pid, int signal), (pid, signal), EPERM, ESRCH)
+CALL(int, -1, munmap, (void *at, size_t len), (at, len), ENOMEM)
+/* Their further arguments may be there; registers take them over. */
+CALL(int, -1, ioctl, (int fd, unsigned long request, void *to), (fd, request, to), ENOTTY, EIO, ENOMEM)
+CALL(int, -1, prctl, (int option, long a, long b, long c, long d), (option, a, b, c, d), EPERM, ENOSYS)
+
+/* The file is closed nevertheless. */
+int close(int fd)
+{
+    static int (*real)(int);
+    if (real == NULL) {
+        real = (int (*)(int)) dlsym(RTLD_NEXT, "close");
+    }
+    if (error_of("close", ERRORS(EIO, EINTR, ENOSPC, EDQUOT), CALLER) == 0) {
+        return real(fd);
+    }
+    int error = errno;
+    real(fd);
+    errno = error;
+    return -1;
+}
+
+/* The C library has no function for some. Of a futex only a wait can fail, which then ends early. */
+long syscall(long number, ...)
+{
+    static long (*real)(long, long, long, long, long, long, long);
+    if (real == NULL) {
+        real = (long (*)(long, long, long, long, long, long, long)) dlsym(RTLD_NEXT, "syscall");
+    }
+    va_list args;
+    va_start(args, number);
+    long arg[6];
+    for (int at = 0; at < 6; at++) {
+        arg[at] = va_arg(args, long);
+    }
+    va_end(args);
+    int operation = (int) arg[1] & FUTEX_CMD_MASK;
+    const int *errors = number != SYS_futex                                            ? ERRORS(ENOSYS, EPERM, EMFILE, ENOMEM)
+                        : operation == FUTEX_WAIT || operation == FUTEX_WAIT_BITSET ? ERRORS(EINTR, EAGAIN)
+                                                                                      : ERRORS(0);
+    if (error_of("syscall", errors, CALLER) != 0) {
+        return -1;
+    }
+    return real(number, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
+}
 
 /* What a write may answer depends on what is written to: an eventfd is never full of a disk. */
 ssize_t write(int fd, const void *of, size_t len)
@@ -338,8 +426,8 @@ ssize_t write(int fd, const void *of, size_t len)
         }
         return real(fd, of, len);
     }
-    const int *errors = S_ISREG(file.st_mode)                             ? ERRORS(ENOSPC, EINTR, EIO)
-                        : S_ISSOCK(file.st_mode) || S_ISFIFO(file.st_mode) ? ERRORS(EPIPE, EINTR, EAGAIN)
+    const int *errors = S_ISREG(file.st_mode)                             ? ERRORS(ENOSPC, EINTR, EIO, EDQUOT, EFBIG, EPERM, ESTALE, ENOMEM)
+                        : S_ISSOCK(file.st_mode) || S_ISFIFO(file.st_mode) ? ERRORS(OF_SENDING)
                                                                            : ERRORS(0);
     if (error_of("write", errors, CALLER) != 0) {
         end_connection(fd);
@@ -348,7 +436,20 @@ ssize_t write(int fd, const void *of, size_t len)
     return real(fd, of, len);
 }
 
-/* This one reports by its result. */
+/* These report by their result. */
+int clock_nanosleep(clockid_t clock, int flags, const struct timespec *until, struct timespec *left)
+{
+    static int (*real)(clockid_t, int, const struct timespec *, struct timespec *);
+    if (real == NULL) {
+        real = (int (*)(clockid_t, int, const struct timespec *, struct timespec *)) dlsym(RTLD_NEXT, "clock_nanosleep");
+    }
+    int error = error_of("clock_nanosleep", ERRORS(EINTR), CALLER);
+    if (error != 0 && left != NULL) {
+        *left = *until;
+    }
+    return error != 0 ? error : real(clock, flags, until, left);
+}
+
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
 {
     static int (*real)(pthread_t *, const pthread_attr_t *, void *(*) (void *), void *);

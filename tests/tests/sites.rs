@@ -185,6 +185,7 @@ fn denied_system_calls_are_done_without_or_named() {
         SYS_sysinfo,
         SYS_set_robust_list,
         SYS_sigaltstack,
+        SYS_shutdown,
     ];
     let spared = numbers(&spared);
     assert_outcome(&[], &denied(&spared), Outcome::Shared);

@@ -418,8 +418,10 @@ impl Mux {
             state.thread_wanted = false;
             state.lose();
             if let Some(wire) = state.wire.take() {
-                // This also wakes the driver.
-                let _ = shutdown(wire.socket.as_raw_fd(), Shutdown::Both);
+                // This also wakes the driver, unless it is denied.
+                if shutdown(wire.socket.as_raw_fd(), Shutdown::Both).is_err() {
+                    let _ = wire.kick.write(1);
+                }
             }
             self.changed.notify_all();
         }
@@ -806,7 +808,9 @@ impl State {
                 Err(_) => {
                     // What was not sent is never answered. The reader must see an end, and complete what waits.
                     self.outgoing.clear();
-                    let _ = shutdown(wire.socket.as_raw_fd(), Shutdown::Both);
+                    if shutdown(wire.socket.as_raw_fd(), Shutdown::Both).is_err() {
+                        self.lose();
+                    }
                 }
             }
         }

@@ -18,7 +18,8 @@ mod process;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
@@ -27,7 +28,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{AddressFamily, Shutdown, SockFlag, SockType, shutdown, socketpair};
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Pid, fork, setpgid};
@@ -259,7 +260,13 @@ impl Drop for Watchdog {
     fn drop(&mut self) {
         // The watchdog ends when it reads the end of the socket. It need not wait: all processes of the job have ended. One that was forked by
         // another is not this process's child.
-        let _ = shutdown(std::os::fd::AsRawFd::as_raw_fd(&self.socket), Shutdown::Both);
+        if shutdown(self.socket.as_raw_fd(), Shutdown::Both).is_err() {
+            // Denied, as in some containers. Closing ends it as well, and without a descriptor to put in its place a signal does.
+            match File::open("/dev/null") {
+                Ok(nothing) => self.socket = nothing.into(),
+                Err(_) => drop(kill(self.pid, Signal::SIGKILL)),
+            }
+        }
         while waitpid(self.pid, None) == Err(Errno::EINTR) {}
     }
 }
@@ -302,7 +309,7 @@ mod tests {
         for pid in 1..=MANY {
             assert!(matches!(watchdog.news(), News::Ended(of, _) if of == Pid::from_raw(pid)), "in their order");
         }
-        shutdown(std::os::fd::AsRawFd::as_raw_fd(&watchdog.socket), Shutdown::Both).expect("the end");
+        shutdown(watchdog.socket.as_raw_fd(), Shutdown::Both).expect("the end");
         assert_eq!(side.join().expect("the other end"), MANY);
     }
 
