@@ -3,8 +3,9 @@
 use std::thread;
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use pmix_tests::restarting::{Watch, kill_process, server_processes};
-use pmix_tests::{Deadline, Ended, Library, Run, Serving, Traces, is_large, pmixrun, program};
+use pmix_tests::{Deadline, Ended, Library, Run, Serving, Stopped, Traces, is_large, pmixrun, program};
 
 /// A launcher.
 fn launcher(traces: &Traces, options: &str) -> Run {
@@ -91,7 +92,7 @@ fn until(mut is_there: impl FnMut() -> bool) {
 
 /// How many ranks of `sleep` there are.
 fn sleeping(traces: &Traces) -> usize {
-    traces.processes().values().filter(|words| words.starts_with("sleep 600")).count()
+    traces.processes().values().filter(|words| words.starts_with("sleep ")).count()
 }
 
 /// The processes of servers while a job of two ranks runs, and how it ends when `end` was done with the launcher's process.
@@ -230,21 +231,32 @@ fn the_input_of_front_ends_is_whole_over_restarts() {
     traces.assert_none_left("");
 }
 
-/// The job ends while its front end is away; and several at once, whose ranks fence. A front end knows after a moment that its job has started.
+/// The job prints and ends while its front end is away; and several at once, whose ranks fence. A front end knows after a moment that its job
+/// has started.
 #[test]
 fn front_ends_hear_of_ends_that_came_meanwhile() {
     let traces = Traces::begin();
     let serving = serving(&traces, "60");
-    let watch = Watch::begin(&traces);
-    for _ in 0..5 {
-        let found = || std::fs::read_to_string(&watch.file).ok()?.parse().ok();
-        until(|| found().is_some_and(|pid| server_processes(&traces).contains(&pid)));
-        let script =
-            "until [ -e \"$FILE\" ]; do sleep 0.01; done; sleep 0.5; kill -9 $(cat \"$FILE\"); echo last words; exit 9";
-        let ended = serving.front().env("FILE", &watch.file).args("-n 1 sh -c").arg(script).run();
-        assert_eq!((ended.code(), ended.stdout.as_str()), (9, "last words\n"), "{ended}");
+    for number in 0..3 {
+        let go = traces.own().join(format!("go-{number}"));
+        let script = "until [ -e \"$FILE\" ]; do sleep 0.01; done; head -c 900000 /dev/zero | tr '\\0' x; echo last words; exit 9";
+        let run = serving.front().env("FILE", &go).args("-n 1 sh -c").arg(script);
+        let is_running = || traces.processes().values().any(|words| words.starts_with("sh -c until"));
+        let ended = thread::scope(|scope| {
+            let front = scope.spawn(move || run.run());
+            until(is_running);
+            thread::sleep(Duration::from_millis(500));
+            let stopped = Stopped::new(fronts(&traces)[0]);
+            server_processes(&traces).into_iter().for_each(kill_process);
+            std::fs::write(&go, "").expect("a file");
+            until(|| !is_running());
+            drop(stopped);
+            front.join().expect("an end")
+        });
+        let expected = (9, 900_000 + "last words\n".len(), true);
+        let found = (ended.code(), ended.stdout.len(), ended.stdout.ends_with("xlast words\n"));
+        assert_eq!(found, expected, "{}", ended.stderr);
     }
-    drop(watch);
     thread::scope(|scope| {
         let fronts = [3, 4].map(|ranks| {
             let run = serving.front().args(&format!("-n {ranks} --timeout 100")).arg(program("fences"));
@@ -261,7 +273,36 @@ fn front_ends_hear_of_ends_that_came_meanwhile() {
     traces.assert_none_left("");
 }
 
-/// A front end that does not come again, and one whose launcher is gone.
+/// A front end that is stopped does not say that it has heard of the end of its job. The launcher does not wait for it when it is to end.
+#[test]
+fn a_launcher_ends_without_the_word_of_a_front_end_that_is_stopped() {
+    let traces = Traces::begin();
+    let serving = serving(&traces, "600");
+    let run = serving.front().args("-n 1 sleep 2");
+    let ended = thread::scope(|scope| {
+        let front = scope.spawn(move || run.run());
+        until(|| sleeping(&traces) == 1);
+        // The front end is to know that the job has started.
+        thread::sleep(Duration::from_millis(500));
+        let stopped = Stopped::new(fronts(&traces)[0]);
+        until(|| sleeping(&traces) == 0);
+        serving.signal(Signal::SIGTERM);
+        let stat = format!("/proc/{}/stat", serving.pid());
+        until(|| std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") Z ")));
+        drop(stopped);
+        front.join().expect("an end")
+    });
+    assert_eq!((ended.code(), ended.stderr.as_str()), (0, ""), "it has succeeded before: {ended}");
+    assert_eq!(serving.wait(), Some(0));
+    traces.assert_none_left(&ended);
+}
+
+/// The processes of front ends.
+fn fronts(traces: &Traces) -> Vec<u32> {
+    traces.processes().into_iter().filter(|(_, words)| words.contains("--dvm")).map(|(pid, _)| pid).collect()
+}
+
+/// A front end that does not reconnect, and one whose launcher is gone.
 #[test]
 fn jobs_end_without_their_front_ends_and_front_ends_without_their_launcher() {
     let traces = Traces::begin();
@@ -271,11 +312,8 @@ fn jobs_end_without_their_front_ends_and_front_ends_without_their_launcher() {
         let front = scope.spawn(|| serving_for_a_second.front().args("-n 2 sleep 600").run());
         until(|| sleeping(&traces) == 2);
         thread::sleep(Duration::from_millis(500));
-        let is_front = |words: &String| words.contains("--dvm");
-        let fronts: Vec<u32> =
-            traces.processes().into_iter().filter(|(_, w)| is_front(w)).map(|(pid, _)| pid).collect();
         // The server first: it is not to tell of the front end's end.
-        server_processes(&traces).into_iter().chain(fronts).for_each(kill_process);
+        server_processes(&traces).into_iter().chain(fronts(&traces)).for_each(kill_process);
         assert_eq!(front.join().expect("an end").code(), 137);
     });
     until(|| sleeping(&traces) == 0);

@@ -1,25 +1,28 @@
 //! Output that a tool acknowledges. PMIx has no flow control for output: who takes it more slowly than ranks print loses some. So the front
 //! end asks for no more than a window of output that it has not written yet, and says with events how much it has written.
 //!
-//! Under `pmixrun --serve --restart` the launcher keeps what is not acknowledged. A front end that has lost its connection with a server that
-//! was killed comes again by a spawn that names its job, and says how much it has written in all; it gets the rest, and the job's end if that
-//! came meanwhile. Its input has positions, so that nothing is taken twice.
+//! Under `pmixrun --serve --restart` the launcher keeps what is not acknowledged. A front end whose server was killed reconnects: it sends a
+//! spawn that names its job and the number of bytes that it has written. It gets the rest, and the job's end if that came meanwhile. The end
+//! says how much output there was, so that the front end does not finish before it has all. Its input has positions, so that nothing is taken
+//! twice.
 
 use pmix_dstore::model::{Info, Nspace, Status, Value};
 
 /// The attribute of a spawn with the length of the window in bytes.
 pub(super) const WINDOW: &str = "pmixrun.output.window";
-/// The attribute of a spawn that says that its tool comes again.
-pub(super) const AGAIN: &str = "pmixrun.output.again";
-/// The attribute of a spawn that starts nothing: the tool comes again for this job.
+/// The attribute of a spawn whose tool reconnects.
+pub(super) const RECONNECTS: &str = "pmixrun.output.reconnects";
+/// The attribute of a spawn that starts nothing: the tool has reconnected for this job.
 const RESUMED: &str = "pmixrun.output.resumed";
-/// How much output it has written of it in all, in bytes.
+/// Total bytes of the job's output that it has written.
 const WRITTEN: &str = "pmixrun.output.written";
 /// The tool has heard of the end of its job.
 const END: &str = "pmixrun.output.end";
 /// For how many seconds the launcher waits for the tool, and its address on this node.
 const SECONDS: &str = "pmixrun.output.seconds";
 const ADDRESS: &str = "pmixrun.output.address";
+/// The attribute of the job's end: total bytes of its output.
+const TOTAL: &str = "pmixrun.output.total";
 /// Where a piece of input begins, in bytes from the first.
 const AT: &str = "pmixrun.input.at";
 /// How much output was written since the last such event, in bytes.
@@ -37,12 +40,12 @@ pub(super) fn read(code: Status, infos: &[Info]) -> Option<u64> {
     Info::find(infos, BYTES).filter(|_| code == CODE).and_then(Value::as_u64)
 }
 
-/// The infos of a spawn by which a tool comes again.
+/// The infos of a spawn by which a tool reconnects.
 pub(super) fn resuming(job: &Nspace, written: u64) -> Vec<Info> {
     vec![Info::new(RESUMED, Value::string(job.as_bytes())), Info::new(WRITTEN, Value::Uint64(written))]
 }
 
-/// The job for which a tool comes again, and how much it has written of its output.
+/// The job for which a tool reconnects, and the total bytes of its output that it has written.
 pub(super) fn resumed(infos: &[Info]) -> Option<(Nspace, u64)> {
     let job = Nspace::new(Info::find(infos, RESUMED)?.as_text()?).ok()?;
     Some((job, Info::find(infos, WRITTEN)?.as_u64()?))
@@ -56,6 +59,16 @@ pub(super) fn heard_end() -> Vec<Info> {
 /// Whether an event says so.
 pub(super) fn has_heard_end(code: Status, infos: &[Info]) -> bool {
     code == CODE && Info::is_set(infos, END)
+}
+
+/// The info of the job's end with the total bytes of its output.
+pub(super) fn total_info(bytes: u64) -> Info {
+    Info::new(TOTAL, Value::Uint64(bytes))
+}
+
+/// The total bytes of a job's output by its end; 0 if that does not say it.
+pub(super) fn total(infos: &[Info]) -> u64 {
+    Info::find(infos, TOTAL).and_then(Value::as_u64).unwrap_or(0)
 }
 
 /// The infos of the event that says for how long the launcher waits for a tool, and at which address.
@@ -85,13 +98,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tool_that_comes_again_names_its_job() {
+    fn a_tool_that_reconnects_names_its_job() {
         let job = Nspace::new("run.job7").unwrap();
         assert_eq!(resumed(&resuming(&job, 9)), Some((job, 9)));
         assert_eq!(resumed(&[]), None);
         assert!(has_heard_end(CODE, &heard_end()) && !has_heard_end(CODE, &infos(1)));
         assert_eq!(invitation(CODE, &waiting(60, "here")), Some((60, "here".into())));
         assert_eq!(invitation(Status(-3902), &waiting(60, "here")), None);
+        assert_eq!((total(&[total_info(7)]), total(&[])), (7, 0));
         assert_eq!((position(&[input_at(1 << 40)]), position(&[])), (Some(1 << 40), None));
     }
 

@@ -1,8 +1,8 @@
 //! `pmixrun --dvm`: the front end of a job in a persistent `pmixrun`. It is a tool there: it starts the job by `PMIx_Spawn`, writes its
 //! output, sends its input, and ends as the job ends.
 
-mod again;
 mod input;
+mod reconnect;
 
 use std::collections::HashMap;
 use std::ffi::{CString, OsStr, OsString};
@@ -43,22 +43,30 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What the main thread must hear of.
 enum News {
-    /// A job has ended, with this exit status and status.
-    End(Nspace, Option<i32>, Status),
+    /// A job has ended.
+    End(Nspace, JobEnd),
     /// The connection of this number is lost.
     Lost(u32),
-    /// The launcher waits so many seconds at this address for this process to come again.
-    MayComeAgain(u32, String),
-    /// It has come again, by the connection of this number, when so much output was written.
-    Back(Arc<Client>, u32, u64),
+    /// The launcher waits so many seconds at this address for this process to reconnect.
+    MayReconnect(u32, String),
+    /// Reconnected: the connection's number, and total bytes written at that time.
+    Reconnected(Arc<Client>, u32, u64),
     /// It could not.
-    NotBack,
+    NotReconnected,
     /// Output was written.
     Written,
     /// Nobody reads the output any more.
     Closed,
     /// Output cannot be written.
     Failed(&'static str, Errno),
+}
+
+/// The end of the job.
+#[derive(Clone, Copy)]
+struct JobEnd {
+    exit: i32,
+    /// Total bytes of its output, which come before or after the event.
+    output: u64,
 }
 
 /// Sends news to the main thread and wakes it.
@@ -96,7 +104,7 @@ pub(super) fn run(args: &Args, dvm: &Dvm) -> Result<i32, String> {
     let mut front = Front {
         client: Arc::new(client),
         current: Arc::default(),
-        way: again::Way { dvm: dvm.clone(), address: None, is_tagged: args.tag_output, teller },
+        way: reconnect::Way { dvm: dvm.clone(), address: None, is_tagged: args.tag_output, teller },
         seconds: None,
         is_away: false,
         last_lost: 0,
@@ -106,7 +114,7 @@ pub(super) fn run(args: &Args, dvm: &Dvm) -> Result<i32, String> {
         signals,
         said: 0,
         ended: None,
-        ended_meanwhile: None,
+        job_end: None,
         signal: None,
         has_lost_output: false,
         late_at: None,
@@ -152,8 +160,8 @@ fn unless_ended<T: Send>(signals: &SignalFd, work: impl FnOnce() -> Result<T, St
 
 /// Starts the job in the persistent launcher; returns its name.
 fn start(args: &Args, dvm: &Dvm, apps: Vec<App>, teller: Teller) -> Result<(Client, Nspace), String> {
-    let client = connect(dvm, &[])?;
-    hear(&client, teller.clone())?;
+    let (client, _) = connect(dvm, &[])?;
+    hear(&client, teller.clone(), Vec::new())?;
     write_output(&client, args.tag_output, teller);
     let job = client.spawn(of_job(args), apps).wait().map_err(|status| match status {
         Status::ERR_LOST_CONNECTION => "the persistent pmixrun is gone".to_owned(),
@@ -162,8 +170,8 @@ fn start(args: &Args, dvm: &Dvm, apps: Vec<App>, teller: Teller) -> Result<(Clie
     Ok((client, job))
 }
 
-/// Connects to the persistent launcher as a tool, with these attributes.
-fn connect(dvm: &Dvm, infos: &[Info]) -> Result<Client, String> {
+/// Connects to the persistent launcher as a tool, with these attributes. Returns also the name of the server there.
+fn connect(dvm: &Dvm, infos: &[Info]) -> Result<(Client, Option<Proc>), String> {
     let (info, name) = match dvm {
         Dvm::Pid(pid) => (Info::new(keys::SERVER_PIDINFO, Value::Pid(pid.cast_signed())), format!("process {pid}")),
         Dvm::Nspace(nspace) => (Info::new(keys::SERVER_NSPACE, Value::string(nspace)), nspace.clone()),
@@ -176,7 +184,8 @@ fn connect(dvm: &Dvm, infos: &[Info]) -> Result<Client, String> {
         )
     };
     let infos: Vec<Info> = std::iter::once(info).chain(infos.iter().cloned()).collect();
-    Ok(tool::connect(env, &infos).map_err(refused)?.0)
+    let (client, servers) = tool::connect(env, &infos).map_err(refused)?;
+    Ok((client, servers.all().into_iter().next()))
 }
 
 /// An application for the persistent launcher, with the environment and the directory of this process.
@@ -217,7 +226,7 @@ fn of_job(args: &Args) -> Vec<Info> {
         is(keys::FWD_STDERR),
         Info::new(keys::FWD_STDIN, Value::Rank(Rank(0))),
         Info::new(acknowledged::WINDOW, Value::Uint64(WINDOW)),
-        is(acknowledged::AGAIN),
+        is(acknowledged::RECONNECTS),
     ];
     infos.extend(args.timeout.map(|time| Info::new(keys::JOB_TIMEOUT, Value::Double(time.as_secs_f64()))));
     infos.extend(args.stops.in_init.then(|| is(keys::DEBUG_STOP_IN_INIT)));
@@ -228,7 +237,7 @@ fn of_job(args: &Args) -> Vec<Info> {
 }
 
 /// Hears of the ends of jobs, of the end of the launcher, and of what it says of that.
-fn hear(client: &Client, teller: Teller) -> Result<(), String> {
+fn hear(client: &Client, teller: Teller, infos: Vec<Info>) -> Result<(), String> {
     let me = client.me().clone();
     let on_event = move |_: HandlerId, event: Event, done: EventDone| {
         if event.status == Status::ERR_LOST_CONNECTION {
@@ -237,7 +246,7 @@ fn hear(client: &Client, teller: Teller) -> Result<(), String> {
                 teller.tell(News::Lost(teller.connection));
             }
         } else if let Some((seconds, address)) = acknowledged::invitation(event.status, &event.infos) {
-            teller.tell(News::MayComeAgain(seconds, address));
+            teller.tell(News::MayReconnect(seconds, address));
         } else if let Some(Value::Proc(job)) = Info::find(&event.infos, keys::EVENT_AFFECTED_PROC) {
             let exit = match Info::find(&event.infos, keys::EXIT_CODE) {
                 Some(Value::Int(exit) | Value::Int32(exit)) => Some(*exit),
@@ -247,12 +256,13 @@ fn hear(client: &Client, teller: Teller) -> Result<(), String> {
                 Some(Value::Status(status)) => *status,
                 _ => Status::SUCCESS,
             };
-            teller.tell(News::End(job.nspace.clone(), exit, status));
+            let exit = exit.unwrap_or(i32::from(!status.is_success()));
+            teller.tell(News::End(job.nspace.clone(), JobEnd { exit, output: acknowledged::total(&event.infos) }));
         }
         done.finish(Status::SUCCESS, Vec::new());
     };
     let codes = vec![Status::EVENT_JOB_END, Status::ERR_LOST_CONNECTION, acknowledged::CODE];
-    let registered = client.register_event_handler(codes, Vec::new(), Arc::new(on_event)).wait();
+    let registered = client.register_event_handler(codes, infos, Arc::new(on_event)).wait();
     registered.map(drop).map_err(|status| format!("the persistent pmixrun takes no event handler: {status}"))
 }
 
@@ -309,7 +319,7 @@ struct Front {
     /// The same for who sends input.
     current: CurrentClient,
     /// How the launcher is reached again.
-    way: again::Way,
+    way: reconnect::Way,
     /// For how many seconds it waits then; none if it does not.
     seconds: Option<u32>,
     /// The connection is lost, and another one is tried.
@@ -323,10 +333,10 @@ struct Front {
     signals: SignalFd,
     /// How much output the launcher knows to be written.
     said: u64,
-    /// The exit status of the job.
+    /// The exit status of the job, when all is done.
     ended: Option<i32>,
-    /// The same, heard before the new connection is in use.
-    ended_meanwhile: Option<i32>,
+    /// The end of the job, whose output may not be written yet.
+    job_end: Option<JobEnd>,
     /// The signal that has ended the job.
     signal: Option<Signal>,
     has_lost_output: bool,
@@ -377,23 +387,20 @@ impl Front {
         let news: Vec<News> = self.news.try_iter().collect();
         for one in news {
             match one {
-                News::End(job, exit, status) if job == self.job.nspace => {
-                    let exit = exit.unwrap_or(i32::from(!status.is_success()));
-                    self.has_ended(exit);
-                }
+                News::End(job, end) if job == self.job.nspace => self.job_end = Some(end),
                 News::End(..) => {}
                 // A persistent launcher that ends tells the ends of the jobs first.
-                News::Lost(_) | News::NotBack if self.ended.is_some() => {}
+                News::Lost(_) | News::NotReconnected if self.ended.is_some() => {}
                 // The new one, before it is in use.
                 News::Lost(connection) if self.is_away => self.last_lost = connection,
                 News::Lost(connection) if connection != self.way.teller.connection => {}
-                News::Lost(_) => self.come_again(),
-                News::MayComeAgain(seconds, address) => {
+                News::Lost(_) => self.reconnect(),
+                News::MayReconnect(seconds, address) => {
                     self.seconds = Some(seconds);
                     self.way.address = Some(address);
                 }
-                News::Back(client, connection, said) => self.is_back(client, connection, said),
-                News::NotBack => self.is_gone(),
+                News::Reconnected(client, connection, said) => self.has_reconnected(client, connection, said),
+                News::NotReconnected => self.is_gone(),
                 News::Written => {}
                 News::Closed => self.end(Signal::SIGPIPE),
                 News::Failed(name, error) if !std::mem::replace(&mut self.has_lost_output, true) => {
@@ -404,6 +411,7 @@ impl Front {
                 News::Failed(..) => {}
             }
         }
+        self.finish();
         let written = self.way.teller.written.load(Ordering::Acquire);
         let unsaid = written.saturating_sub(self.said);
         if unsaid >= WINDOW / 4 && self.ended.is_none() && !self.is_away {
@@ -412,17 +420,19 @@ impl Front {
         }
     }
 
-    /// The job has ended with this exit status.
-    fn has_ended(&mut self, exit: i32) {
-        if self.is_away {
-            // By a connection whose output is still to be written: it is the current one in a moment.
-            self.ended_meanwhile = Some(exit);
-            return;
-        }
-        self.ended = Some(exit);
-        if self.seconds.is_some() {
+    /// Ends when the job has ended and its output is written.
+    fn finish(&mut self) {
+        // While it is away, the launcher would not hear that it is to wait no longer.
+        let Some(end) = self.job_end.filter(|_| self.ended.is_none() && !self.is_away) else { return };
+        if self.has_all_of(end) {
+            self.ended = Some(end.exit);
             self.tell(acknowledged::heard_end());
         }
+    }
+
+    /// Whether all output of the job is written.
+    fn has_all_of(&self, end: JobEnd) -> bool {
+        self.way.teller.written.load(Ordering::Acquire) >= end.output
     }
 
     /// Tells the launcher of output or of the end.

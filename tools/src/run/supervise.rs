@@ -1,9 +1,9 @@
 //! Runs jobs: starts their ranks, forwards input and output, and ends each job with what its ranks have started.
 
-mod away;
 mod checkpoints;
 mod ending;
 mod kept;
+mod reconnect;
 mod spawn;
 mod speakers;
 mod start;
@@ -191,7 +191,7 @@ struct Supervisor<'a> {
     /// Texts of `PMIx_Log` that wait because too much output is queued.
     held: Vec<Held>,
     checkpoints: Checkpoints,
-    /// The last of the server's processes whose end was taken notice of.
+    /// The number of the last server process whose exit was handled.
     ended_lives: u32,
     /// There is no server any more.
     is_server_lost: bool,

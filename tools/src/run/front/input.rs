@@ -96,7 +96,7 @@ fn push(rank: &Proc, current: &CurrentClient, (piece, at): (Vec<u8>, u64), pause
                 refusals += 1;
                 wait(pause);
             }
-            // Too much waits, or there is no server: with the next one, or not at all if this process ends.
+            // The queue is full, or there is no server.
             Err(_) => wait(pause),
         }
     }

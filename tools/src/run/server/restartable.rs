@@ -204,10 +204,13 @@ impl Restartable {
 
     /// As [`Restartable::tell`], but to the `number`th process alone.
     pub fn tell_life(&self, number: u32, order: &Order) {
-        let state = self.state.borrow();
-        if let Some(life) = state.life.as_ref().filter(|_| state.lives == number) {
-            // Its end is noticed by others.
-            let _ = life.tell(order);
+        let told = {
+            let state = self.state.borrow();
+            state.life.as_ref().filter(|_| state.lives == number).map(|life| life.tell(order))
+        };
+        if let Some(Err(Gone)) = told {
+            // It has ended, or does not read. Whoever needs the server sees if it is lost.
+            let _ = self.revive();
         }
     }
 

@@ -3,9 +3,13 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use pmix_dstore::model::Proc;
+use pmix_dstore::fallible_alloc;
+use pmix_dstore::model::{Proc, Status};
 
 use super::super::output::Stream;
+
+/// A piece of so many bytes is not made longer.
+const PIECE: usize = 1 << 16;
 
 /// What is kept for a front end.
 #[derive(Default)]
@@ -14,13 +18,13 @@ pub(super) struct Kept {
     acknowledged: u64,
     /// Those that it has not.
     pub pieces: VecDeque<Piece>,
-    /// It has no connection, and is waited for until then.
-    pub away_until: Option<Instant>,
-    /// It has come again at least once: output of jobs that were spawned before is not directed to it any more.
-    pub has_come_back: bool,
+    /// The launcher waits for it no longer than this: it has no connection, or the launcher ends.
+    pub until: Option<Instant>,
+    /// It has reconnected at least once: the server no longer directs the output of jobs that were spawned before to it.
+    pub has_reconnected: bool,
 }
 
-/// Output.
+/// Output that waits.
 pub(super) struct Piece {
     pub source: Proc,
     pub stream: Stream,
@@ -30,7 +34,7 @@ pub(super) struct Piece {
 impl Kept {
     /// The front end has written so many bytes more.
     pub fn acknowledge(&mut self, bytes: u64) {
-        self.acknowledged += bytes;
+        self.acknowledged = self.acknowledged.saturating_add(bytes);
         let mut rest = bytes;
         while let Some(first) = self.pieces.front_mut().filter(|_| rest > 0) {
             let len = first.bytes.len() as u64;
@@ -43,10 +47,32 @@ impl Kept {
         }
     }
 
-    /// The front end has come again, and has written so many bytes in all.
+    /// Keeps output. Pieces of one stream become one: a rank may print many short lines.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn push(&mut self, source: Proc, stream: Stream, bytes: &[u8]) -> Result<(), Status> {
+        match self.pieces.back_mut() {
+            Some(last) if last.source == source && last.stream == stream && last.bytes.len() < PIECE => {
+                fallible_alloc::extend(&mut last.bytes, bytes)
+            }
+            _ => {
+                let bytes = fallible_alloc::copy(bytes)?;
+                self.pieces.push_back(Piece { source, stream, bytes });
+                Ok(())
+            }
+        }
+    }
+
+    /// The front end has reconnected, and has written so many bytes in all.
     pub fn resume(&mut self, written: u64) {
         self.acknowledge(written.saturating_sub(self.acknowledged));
-        (self.away_until, self.has_come_back) = (None, true);
+        (self.until, self.has_reconnected) = (None, true);
+    }
+
+    /// Total bytes of output.
+    pub fn total(&self) -> u64 {
+        self.acknowledged.saturating_add(self.len())
     }
 
     /// How many bytes there are.
@@ -64,8 +90,11 @@ mod tests {
     #[test]
     fn what_is_written_is_forgotten_byte_by_byte() {
         let source = || Proc::new(Nspace::new("job").unwrap(), Rank(0));
-        let piece = |text: &str| Piece { source: source(), stream: Stream::Out, bytes: text.as_bytes().to_vec() };
-        let mut kept = Kept { pieces: [piece("one"), piece("two"), piece("three")].into(), ..Kept::default() };
+        let mut kept = Kept::default();
+        for (stream, text) in [(Stream::Out, "one"), (Stream::Out, "two"), (Stream::Err, "three")] {
+            kept.push(source(), stream, text.as_bytes()).unwrap();
+        }
+        assert_eq!((kept.pieces.len(), kept.total()), (2, 11), "pieces of one stream are one");
         kept.acknowledge(4);
         let left = |kept: &Kept| kept.pieces.iter().flat_map(|piece| piece.bytes.clone()).collect::<Vec<u8>>();
         assert_eq!((left(&kept), kept.len()), (b"wothree".to_vec(), 7));
@@ -75,7 +104,9 @@ mod tests {
         kept.resume(6);
         kept.acknowledge(0);
         assert_eq!(left(&kept), b"three");
+        assert_eq!(kept.total(), 11);
         kept.acknowledge(100);
         assert_eq!(kept.len(), 0);
+        kept.acknowledge(u64::MAX);
     }
 }

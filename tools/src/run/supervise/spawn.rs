@@ -55,13 +55,17 @@ fn refused<T>(status: Status, why: impl Into<String>) -> Result<T, Refusal> {
 impl Supervisor<'_> {
     /// Starts a job for a process.
     pub(super) fn spawn(&mut self, by: Proc, infos: &[Info], apps: Vec<App>, done: Spawned) {
+        if self.ended_lives + 1 < self.server.life() {
+            // The request came through a server process that has since died; its exit event is still queued. Nobody gets an answer.
+            return;
+        }
         if let Some((job, written)) = acknowledged::resumed(infos) {
             return self.resume(&by, &job, written, done);
         }
         let who = format!("{}:{}", by.nspace, by.rank);
         match self.try_spawn(by.clone(), infos, apps) {
             Ok(job) => {
-                self.invite_again(&by);
+                self.invite_to_reconnect(&by);
                 let nspace = self.jobs.get(&job).map(|job| job.nspace().clone());
                 done.complete((Status::SUCCESS, nspace));
             }
@@ -113,8 +117,8 @@ impl Supervisor<'_> {
     fn plant_for(&mut self, by: Proc, of_job: &Directives) -> Result<u32, String> {
         let watchdog = Rc::new(self.watchdog.another()?);
         self.planted += 1;
-        let Directives { window, timeout, is_separate, comes_again, .. } = *of_job;
-        let kept = (comes_again && window.is_some() && self.args.restart.is_some()).then(Kept::default);
+        let Directives { window, timeout, is_separate, reconnects, .. } = *of_job;
+        let kept = (reconnects && window.is_some() && self.args.restart.is_some()).then(Kept::default);
         let front =
             Front { tool: by, window, unacknowledged: 0, is_separate, life: self.server.life(), kept, is_told: false };
         self.plant(self.planted, watchdog, Some(front), timeout);
@@ -304,8 +308,8 @@ struct Directives {
     is_separate: bool,
     /// The most output that the tool may not have acknowledged yet.
     window: Option<u64>,
-    /// Whether the tool comes again when the server was killed.
-    comes_again: bool,
+    /// Whether the tool reconnects when the server was killed.
+    reconnects: bool,
     /// What the ranks are told.
     others: Vec<Info>,
 }
@@ -335,8 +339,8 @@ impl Directives {
                 all.is_separate = info.value.is_true();
             } else if key.is(acknowledged::WINDOW) {
                 all.window = info.value.as_u64();
-            } else if key.is(acknowledged::AGAIN) {
-                all.comes_again = info.value.is_true();
+            } else if key.is(acknowledged::RECONNECTS) {
+                all.reconnects = info.value.is_true();
             } else if key.is(keys::DEBUG_STOP_ON_EXEC) {
                 all.stops.on_exec = info.value.is_true();
             } else if key.is(keys::DEBUG_STOP_IN_INIT) {

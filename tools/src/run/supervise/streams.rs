@@ -26,7 +26,7 @@ pub(super) struct Input {
     pending: Vec<u8>,
     /// Whether the input ends after that.
     is_ended: bool,
-    /// How many bytes have been taken.
+    /// How many bytes have been taken of the front end, whose pieces have positions. Other tools may send input, too.
     taken: u64,
     /// The tools that wait until the rank has read more.
     paused: BTreeSet<Proc>,
@@ -272,7 +272,9 @@ impl Supervisor<'_> {
                 if let Err(status) = fallible_alloc::extend(&mut input.pending, &data) {
                     return done.complete(status);
                 }
-                input.taken += data.len() as u64;
+                if at.is_some() {
+                    input.taken += data.len() as u64;
+                }
                 input.write();
             }
         }

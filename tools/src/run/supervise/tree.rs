@@ -57,7 +57,7 @@ pub(super) struct Front {
     pub is_separate: bool,
     /// The server's process by which it is connected.
     pub life: u32,
-    /// What is kept for it, if it comes again.
+    /// What is kept for it, if it reconnects.
     pub kept: Option<Kept>,
     /// The end of its job was sent.
     pub is_told: bool,
@@ -93,9 +93,14 @@ impl Tree {
     /// When something is to be done.
     pub fn deadline(&self) -> Option<Instant> {
         let abort = self.abort.as_ref().map(|abort| abort.until);
-        let front = self.front.as_ref().and_then(|front| front.kept.as_ref()?.away_until);
+        let front = self.front.as_ref().and_then(|front| front.kept.as_ref()?.until);
         // One that is over goes in this turn.
         [self.kill_at, self.timeout_at, abort, front].into_iter().flatten().min()
+    }
+
+    /// Whether its front end was sent its end.
+    pub fn is_told(&self) -> bool {
+        self.front.as_ref().is_some_and(|front| front.is_told)
     }
 }
 
@@ -183,7 +188,9 @@ impl Supervisor<'_> {
     pub(super) fn fail(&mut self, id: u32, exit: i32, status: Status, what: &str) {
         let left = self.jobs_of(id).flat_map(|(_, job)| job.running()).count();
         let kill_at = Instant::now().checked_add(self.args.grace);
-        let Some(tree) = self.trees.get_mut(&id).filter(|tree| tree.failure.is_none()) else { return };
+        // A tree whose end was told is no more than what its front end has still to get.
+        let may_fail = |tree: &&mut Tree| tree.failure.is_none() && !tree.is_told();
+        let Some(tree) = self.trees.get_mut(&id).filter(may_fail) else { return };
         tree.failure = Some(Failure { exit, status });
         tree.kill_at = kill_at;
         let ending = if left == 0 { String::new() } else { format!("; ending the ranks that still run ({left})") };
@@ -201,7 +208,7 @@ impl Supervisor<'_> {
         }
         let Some(why) = self.server.lost().filter(|_| !self.is_server_lost) else { return };
         self.is_server_lost = true;
-        // Nobody comes again.
+        // Nobody reconnects.
         self.trees.values_mut().filter_map(|tree| tree.front.as_mut()).for_each(|front| front.kept = None);
         if self.is_serving {
             self.end_serving(&why);
@@ -322,6 +329,7 @@ impl Supervisor<'_> {
         let ids: Vec<u32> = self.trees.keys().copied().collect();
         for id in ids {
             self.fail(id, exit, Status::ERR_JOB_KILLED_BY_CMD, &format!("{why}: the persistent pmixrun ends"));
+            self.limit_wait_for_front(id);
         }
     }
 

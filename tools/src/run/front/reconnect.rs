@@ -1,4 +1,4 @@
-//! Coming again to a persistent launcher whose server was killed, and that starts another one.
+//! Reconnects to a persistent launcher whose server was killed, and that starts another one.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,7 +20,7 @@ use super::{Front, News, Teller, connect, hear, write_output};
 /// The pauses between two attempts: the first, and the longest.
 const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(200)];
 
-/// One of so many attempts is made in another way than by the former address.
+/// Every so many attempts the launcher is looked up instead of dialled at its previous address.
 const OTHERWISE: u32 = 8;
 
 /// How the launcher is reached.
@@ -35,35 +35,33 @@ pub(super) struct Way {
 
 impl Front {
     /// The connection is lost.
-    pub(super) fn come_again(&mut self) {
+    pub(super) fn reconnect(&mut self) {
         let Some(seconds) = self.seconds else { return self.is_gone() };
         self.is_away = true;
         *self.current.lock() = None;
         let (way, former, job) = (self.way.clone(), Arc::clone(&self.client), self.job.nspace.clone());
         let body = move || {
             let news = match way.reach(&former, &job, Duration::from_secs(seconds.into())) {
-                Some((client, connection, written)) => News::Back(Arc::new(client), connection, written),
-                None => News::NotBack,
+                Some((client, connection, written)) => News::Reconnected(Arc::new(client), connection, written),
+                None => News::NotReconnected,
             };
             way.teller.tell(news);
         };
-        if fallible_alloc::spawn("pmixrun-again", body).is_err() {
+        if fallible_alloc::spawn("pmixrun-reconnect", body).is_err() {
             self.is_gone();
         }
     }
 
     /// There is a connection again; the launcher knows that so much output was written.
-    pub(super) fn is_back(&mut self, client: Arc<Client>, connection: u32, said: u64) {
+    pub(super) fn has_reconnected(&mut self, client: Arc<Client>, connection: u32, said: u64) {
         self.way.teller.connection = connection;
         self.client = client;
         (self.is_away, self.said) = (false, said);
-        if self.last_lost == connection && self.ended_meanwhile.is_none() {
-            return self.come_again();
+        if self.last_lost == connection {
+            return self.reconnect();
         }
         *self.current.lock() = Some(Arc::clone(&self.client));
-        if let Some(exit) = self.ended_meanwhile.take() {
-            self.has_ended(exit);
-        } else if self.signal.is_some() {
+        if self.signal.is_some() && self.job_end.is_none() {
             // Perhaps it was asked for in vain.
             self.control(Info::new(keys::JOB_CTRL_TERMINATE, Value::Bool(true)));
         }
@@ -71,6 +69,10 @@ impl Front {
 
     /// The launcher is not reached any more.
     pub(super) fn is_gone(&mut self) {
+        if let Some(end) = self.job_end.filter(|end| self.has_all_of(*end)) {
+            self.ended = Some(end.exit);
+            return;
+        }
         complain("the persistent pmixrun is gone, and with it the job");
         self.ended = Some(1);
     }
@@ -85,11 +87,15 @@ impl Way {
         let until = Instant::now() + patience;
         let [mut pause, longest] = PAUSES;
         let mut attempt = 0;
-        while Instant::now() < until && may_live(job) {
+        while may_live(job) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
             attempt += 1;
             let teller = Teller { connection: self.teller.connection + attempt, ..self.teller.clone() };
             let connection = teller.connection;
-            match self.attempt(former.me(), job, attempt, &teller) {
+            match self.attempt(former.me(), job, (attempt, left), &teller) {
                 Ok((client, written)) => return Some((client, connection, written)),
                 // The launcher is there, and has ended the job.
                 Err(Status::ERR_NOT_FOUND) => return None,
@@ -100,14 +106,23 @@ impl Way {
         None
     }
 
-    fn attempt(&self, me: &Proc, job: &Nspace, attempt: u32, teller: &Teller) -> Result<(Client, u64), Status> {
+    fn attempt(
+        &self,
+        me: &Proc,
+        job: &Nspace,
+        (attempt, left): (u32, Duration),
+        teller: &Teller,
+    ) -> Result<(Client, u64), Status> {
+        let timeout = || Info::new(keys::TIMEOUT, Value::Int(i32::try_from(left.as_secs() + 1).unwrap_or(i32::MAX)));
         let named = [
             Info::new(keys::TOOL_NSPACE, Value::string(me.nspace.as_bytes())),
             Info::new(keys::TOOL_RANK, Value::Rank(me.rank)),
+            timeout(),
         ];
         let client = self.connect(job, &named, attempt).ok_or(Status::ERR_UNREACH)?;
         let written = teller.written.load(Ordering::Acquire);
-        let resumed = hear(&client, teller.clone()).map_err(|_| Status::ERR_UNREACH).and_then(|()| {
+        let heard = hear(&client, teller.clone(), vec![timeout()]).map_err(|_| Status::ERR_UNREACH);
+        let resumed = heard.and_then(|()| {
             write_output(&client, self.is_tagged, teller.clone());
             // A spawn names a program; this one starts none.
             let nothing = App {
@@ -118,11 +133,14 @@ impl Way {
                 maxprocs: 1,
                 infos: Vec::new(),
             };
-            client.spawn(acknowledged::resuming(job, written), vec![nothing]).wait()
+            let mut infos = acknowledged::resuming(job, written);
+            infos.push(timeout());
+            client.spawn(infos, vec![nothing]).wait()
         });
         match resumed {
-            Ok(_) => Ok((client, written)),
-            Err(status) => {
+            Ok(resumed) if resumed == *job => Ok((client, written)),
+            other => {
+                let status = other.err().unwrap_or(Status::ERR_UNREACH);
                 // Also this one may have written something.
                 let _ = client.finalize(&[]);
                 Err(status)
@@ -131,15 +149,21 @@ impl Way {
     }
 
     /// By the address that the server had, which the next one has, too, if it can; at times as the user has named it, or by its name. A search
-    /// of the files would say each time that they lead to a server that has ended.
+    /// of the files would say each time that they lead to a server that has ended. By now another server may be there: then there is none.
     fn connect(&self, job: &Nspace, named: &[Info], attempt: u32) -> Option<Client> {
+        let launcher = launcher_of(job)?;
+        let dial = |dvm: &Dvm| {
+            let (client, server) = connect(dvm, named).ok()?;
+            if server.is_some_and(|server| server.nspace.as_bytes() == launcher.as_bytes()) {
+                return Some(client);
+            }
+            let _ = client.finalize(&[]);
+            None
+        };
         let address = self.address.clone().filter(|_| is_of_this_host(job));
         match address {
-            Some(address) if !attempt.is_multiple_of(OTHERWISE) => connect(&Dvm::Uri(address), named).ok(),
-            _ => {
-                let by_name = || connect(&Dvm::Nspace(launcher_of(job)?), named).ok();
-                connect(&self.dvm, named).ok().or_else(by_name)
-            }
+            Some(address) if !attempt.is_multiple_of(OTHERWISE) => dial(&Dvm::Uri(address)),
+            _ => dial(&self.dvm).or_else(|| dial(&Dvm::Nspace(launcher.clone()))),
         }
     }
 }

@@ -1,11 +1,13 @@
-//! Front ends that come again: what they must get when the server that they were connected with was killed.
+//! Front ends that reconnect: what they must get when the server that they were connected with was killed.
 //!
 //! ```text
 //!   front end                         launcher
 //!   connection lost                   its tree keeps what is not acknowledged, its end, and reads no more than a window of output
 //!   connects, with its former name
-//!   spawn: "again for job J,      ->  forgets what is written, sends the rest, and the end if that has come
+//!   spawn: "resume job J,         ->  forgets what is written, sends the rest, and the end if that has come
 //!           N bytes written"
+//!   has written as many bytes
+//!   as the end says
 //!   event: "end heard"            ->  forgets the tree
 //! ```
 
@@ -19,7 +21,6 @@ use super::super::acknowledged;
 use super::super::host::Spawned;
 use super::super::output::Stream;
 use super::Supervisor;
-use super::kept::Piece;
 use super::tree::{Front, Tree};
 
 impl Supervisor<'_> {
@@ -37,19 +38,20 @@ impl Supervisor<'_> {
         let root = self.trees.get(&tree).and_then(|tree| self.jobs.get(&tree.root)).map(|job| job.nspace().clone());
         let Some(front) = self.front_of(tree) else { return };
         let (life, Some(kept)) = (front.life, &mut front.kept) else { return };
-        let source = match root.filter(|_| kept.has_come_back) {
+        let source = match root.filter(|_| kept.has_reconnected) {
             Some(nspace) => Proc { nspace, ..source },
             None => source,
         };
         // Without memory it is lost.
-        let Ok(copy) = fallible_alloc::copy(&bytes) else { return };
+        if kept.push(source.clone(), stream, &bytes).is_err() {
+            return;
+        }
         front.unacknowledged += bytes.len() as u64;
-        kept.pieces.push_back(Piece { source: source.clone(), stream, bytes: copy });
         self.server.deliver_output_by(life, source, stream.channel(), bytes);
     }
 
-    /// A job was started for a tool that comes again: tells it for how long it is waited for.
-    pub(super) fn invite_again(&self, tool: &Proc) {
+    /// A job was started for a tool that reconnects: tells it for how long the launcher waits.
+    pub(super) fn invite_to_reconnect(&self, tool: &Proc) {
         let is_its =
             |tree: &&Tree| tree.front.as_ref().is_some_and(|front| front.tool == *tool && front.kept.is_some());
         let Some(seconds) = self.args.restart.filter(|_| self.trees.values().any(|tree| is_its(&tree))) else { return };
@@ -63,13 +65,9 @@ impl Supervisor<'_> {
         self.server.notify_event(code, self.session.server.clone(), range::CUSTOM, infos);
     }
 
-    /// A tool comes again for its job.
+    /// A tool has reconnected for its job.
     pub(super) fn resume(&mut self, by: &Proc, job: &Nspace, written: u64, done: Spawned) {
         let life = self.server.life();
-        if self.ended_lives + 1 < life {
-            // It came to a server whose end is still to be taken notice of.
-            return;
-        }
         let is_its = |tree: &Tree| {
             let root = self.jobs.get(&tree.root).map(|job| job.nspace());
             root == Some(job) && tree.front.as_ref().is_some_and(|front| front.tool == *by && front.kept.is_some())
@@ -96,26 +94,40 @@ impl Supervisor<'_> {
         if is_told {
             self.tell_front_of_end(id);
         }
+        if self.is_ending {
+            self.limit_wait_for_front(id);
+        }
     }
 
-    /// Notices that a front end has lost its connection with the server that was killed, and gives it up when it has not come again in time.
+    /// Notices that a front end has lost its connection with the server that was killed, and gives it up when its time is over.
     pub(super) fn tend_front(&mut self, id: u32, now: Instant) {
         let (life, seconds) = (self.server.life(), self.args.restart.unwrap_or_default());
-        let Some(front) = self.front_of(id).filter(|front| front.life != life) else { return };
+        let Some(front) = self.front_of(id) else { return };
+        let has_lost_server = front.life != life;
         let is_lost = match &mut front.kept {
             Some(kept) => {
-                let until = kept.away_until.or_else(|| now.checked_add(Duration::from_secs(seconds.into())));
-                kept.away_until = until;
-                until.is_some_and(|until| until <= now)
+                if has_lost_server && kept.until.is_none() {
+                    kept.until = now.checked_add(Duration::from_secs(seconds.into()));
+                }
+                kept.until.is_some_and(|until| until <= now)
             }
             // A tool of another kind, whose connection is lost as any.
-            None => true,
+            None => has_lost_server,
         };
         if is_lost {
             front.life = life;
             let tool = front.tool.clone();
             self.tool_is_lost(&tool);
         }
+    }
+
+    /// The launcher ends: waits for the front end of a tree that has ended no longer than for ranks.
+    pub(super) fn limit_wait_for_front(&mut self, id: u32) {
+        let end = Instant::now().checked_add(self.args.grace);
+        let Some(kept) = self.front_of(id).filter(|front| front.is_told).and_then(|front| front.kept.as_mut()) else {
+            return;
+        };
+        kept.until = kept.until.into_iter().chain(end).min();
     }
 
     /// Whether a tree whose processes have ended waits for its front end to hear of that.
@@ -129,15 +141,23 @@ impl Supervisor<'_> {
         if !self.keeps_for_front(id) || self.trees.get(&id).is_none_or(|tree| !tree.is_started) {
             return false;
         }
-        self.front_of(id).into_iter().for_each(|front| front.is_told = true);
+        if let Some(tree) = self.trees.get_mut(&id) {
+            // Nothing runs any more that a limit could end.
+            (tree.abort, tree.kill_at, tree.timeout_at) = (None, None, None);
+            tree.front.iter_mut().for_each(|front| front.is_told = true);
+        }
         self.tell_front_of_end(id);
+        if self.is_ending {
+            self.limit_wait_for_front(id);
+        }
         true
     }
 
     fn tell_front_of_end(&self, id: u32) {
         let Some(tree) = self.trees.get(&id) else { return };
         let status = tree.failure.map_or(Status::SUCCESS, |failure| failure.status);
-        self.tell_end(tree.root, status, Some(tree.failure.map_or(0, |failure| failure.exit)));
+        let output = tree.front.as_ref().and_then(|front| front.kept.as_ref()).map(|kept| kept.total());
+        self.tell_end(tree.root, status, Some(tree.failure.map_or(0, |failure| failure.exit)), output);
     }
 
     /// A front end has heard of the end of its job.
