@@ -56,3 +56,5 @@ pub mod segment;
 pub mod settings;
 mod status;
 pub mod texts;
+#[doc(hidden)]
+pub mod thread_number;

@@ -5,13 +5,13 @@ use std::os::fd::OwnedFd;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
-use std::thread::{self, ThreadId};
 use std::time::Instant;
 
 use nix::sys::eventfd::EventFd;
 use parking_lot::{Condvar, Mutex};
 use pmix_client::{Client, Event, Returned, Task};
 use pmix_dstore::codec::{Dialect, Module};
+use pmix_dstore::thread_number::ThreadNumber;
 use pmix_wire::{IoDelivery, Notification, TAG_IOF, TAG_NOTIFY};
 
 use crate::Host;
@@ -42,7 +42,7 @@ pub(crate) struct SharedState {
     held: Mutex<Vec<(Returned, Task)>>,
     pub journal: Mutex<Journal>,
     client: OnceLock<Weak<Client>>,
-    thread: OnceLock<ThreadId>,
+    thread: OnceLock<ThreadNumber>,
     /// The pipe from the process that started this one, until the server's thread watches it.
     pub starter: Mutex<Option<OwnedFd>>,
 }
@@ -74,7 +74,7 @@ impl SharedState {
 
     /// The calling thread is the server's; once.
     pub fn begin_thread(&self) {
-        let _ = self.thread.set(thread::current().id());
+        let _ = self.thread.set(ThreadNumber::current());
     }
 
     /// Feeds the engine; the server's thread performs the outputs.
@@ -236,7 +236,7 @@ impl SharedState {
 
     /// Whether this is the server's thread: inside an upcall or a callback.
     pub fn is_own_thread(&self) -> bool {
-        self.thread.get() == Some(&thread::current().id())
+        self.thread.get() == Some(&ThreadNumber::current())
     }
 
     pub fn is_stopped(&self) -> bool {

@@ -14,14 +14,16 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::thread::JoinHandleExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock, Weak};
-use std::thread::{self, JoinHandle, ThreadId};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::pthread::pthread_self;
 use nix::sys::signal::SigSet;
 use nix::sys::socket::{Shutdown, shutdown};
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -29,6 +31,7 @@ use pmix_dstore::fallible_alloc;
 use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::log::{self, Level, Target, Writer};
 use pmix_dstore::model::{Result, Status};
+use pmix_dstore::thread_number::ThreadNumber;
 
 use super::again::{self, Redial};
 use super::connect::poll_timeout;
@@ -159,11 +162,11 @@ pub struct Mux {
     pid: u32,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// The callback thread, once it runs.
-    callback_thread: OnceLock<ThreadId>,
+    callback_thread: OnceLock<ThreadNumber>,
     /// Callbacks run in [`Mux::progress`] alone.
     is_external: bool,
     /// The thread that is in it.
-    progressing: Mutex<Option<ThreadId>>,
+    progressing: Mutex<Option<ThreadNumber>>,
 }
 
 impl Mux {
@@ -330,7 +333,7 @@ impl Mux {
         if !self.is_external || self.same_process().is_err() {
             return;
         }
-        let me = thread::current().id();
+        let me = ThreadNumber::current();
         let is_nested = match &mut *self.progressing.lock() {
             Some(thread) if *thread != me => return,
             Some(_) => true,
@@ -360,7 +363,7 @@ impl Mux {
 
     /// Whether this is the callback thread. Where the program progresses the library itself there is none: a call that waits runs callbacks.
     pub fn is_callback_thread(&self) -> bool {
-        self.callback_thread.get() == Some(&thread::current().id())
+        self.callback_thread.get() == Some(&ThreadNumber::current())
     }
 
     /// Starts the callback thread, unless it runs already.
@@ -426,7 +429,7 @@ impl Mux {
             self.changed.notify_all();
         }
         let threads = [self.again.lock().take(), self.thread.lock().take()];
-        for thread in threads.into_iter().flatten().filter(|thread| thread.thread().id() != thread::current().id()) {
+        for thread in threads.into_iter().flatten().filter(|thread| thread.as_pthread_t() != pthread_self()) {
             let _ = thread.join();
         }
         let mut due = std::mem::take(&mut self.state.lock().due);
@@ -623,7 +626,7 @@ impl Mux {
     /// The callback thread.
     fn run_callbacks(&self) {
         // Nobody else sets it.
-        let _ = self.callback_thread.set(thread::current().id());
+        let _ = self.callback_thread.set(ThreadNumber::current());
         loop {
             let limit = self.state.lock().first_limit();
             let next = self.wait(limit, |state| match state.thread_wanted {

@@ -117,13 +117,15 @@ fn one(run: &Run, out: &Path) -> Result<bool, String> {
     let part = PARTS.iter().find(|part| part.name == run.part);
     let part = part.ok_or_else(|| format!("there is no part {:?}; there are {names}", run.part))?;
     let side = Side::new(matches!(run.library, Chosen::Stock));
+    let file = out.join(format!("{}-{}.json", part.name, side.name()));
     if let Some(number) = run.only {
-        let state = State::begin(part.name, side.name(), run.seed.unwrap_or(1), run.every);
+        // Some steps need what earlier ones have found.
+        let kept = State::read(&file)?.filter(|state| run.seed.is_none_or(|seed| seed == state.seed));
+        let state = kept.unwrap_or_else(|| State::begin(part.name, side.name(), run.seed.unwrap_or(1), run.every));
         let step = (part.step)(&Context { state: &state, number, side });
         println!("{:#}", step.json());
         return Ok(step.losses.is_empty());
     }
-    let file = out.join(format!("{}-{}.json", part.name, side.name()));
     let kept = if run.fresh { None } else { State::read(&file)?.filter(|state| !state.complete) };
     let mut state =
         kept.unwrap_or_else(|| State::begin(part.name, side.name(), run.seed.unwrap_or(state::today()), run.every));
