@@ -2,9 +2,9 @@
 //! end asks for no more than a window of output that it has not written yet, and says with events how much it has written.
 //!
 //! Under `pmixrun --serve --restart` the launcher keeps what is not acknowledged. A front end whose server was killed reconnects: it sends a
-//! spawn that names its job and the number of bytes that it has written. It gets the rest, and the job's end if that came meanwhile. The end
-//! says how much output there was, so that the front end does not finish before it has all. Its input has positions, so that nothing is taken
-//! twice.
+//! spawn that names its job and the number of bytes that it has written. It gets the rest, and after that an event of its own with the job's
+//! end, if that came meanwhile. The server keeps the common event of that end and sends it earlier. Its input has positions, so that nothing is
+//! taken twice.
 
 use pmix_dstore::model::{Info, Nspace, Status, Value};
 
@@ -21,8 +21,8 @@ const END: &str = "pmixrun.output.end";
 /// For how many seconds the launcher waits for the tool, and its address on this node.
 const SECONDS: &str = "pmixrun.output.seconds";
 const ADDRESS: &str = "pmixrun.output.address";
-/// The attribute of the job's end: total bytes of its output.
-const TOTAL: &str = "pmixrun.output.total";
+/// The attribute of the event that tells a front end alone of its job's end, after all output: the exit status.
+const EXIT: &str = "pmixrun.output.exit";
 /// Where a piece of input begins, in bytes from the first.
 const AT: &str = "pmixrun.input.at";
 /// How much output was written since the last such event, in bytes.
@@ -61,14 +61,17 @@ pub(super) fn has_heard_end(code: Status, infos: &[Info]) -> bool {
     code == CODE && Info::is_set(infos, END)
 }
 
-/// The info of the job's end with the total bytes of its output.
-pub(super) fn total_info(bytes: u64) -> Info {
-    Info::new(TOTAL, Value::Uint64(bytes))
+/// The infos of the event that all output of the job was sent, and that it has ended with this exit status.
+pub(super) fn end(exit: i32) -> Vec<Info> {
+    vec![Info::new(EXIT, Value::Int(exit))]
 }
 
-/// The total bytes of a job's output by its end; 0 if that does not say it.
-pub(super) fn total(infos: &[Info]) -> u64 {
-    Info::find(infos, TOTAL).and_then(Value::as_u64).unwrap_or(0)
+/// The exit status, if an event says so.
+pub(super) fn ended(code: Status, infos: &[Info]) -> Option<i32> {
+    match Info::find(infos, EXIT).filter(|_| code == CODE)? {
+        Value::Int(exit) | Value::Int32(exit) => Some(*exit),
+        _ => None,
+    }
 }
 
 /// The infos of the event that says for how long the launcher waits for a tool, and at which address.
@@ -105,7 +108,10 @@ mod tests {
         assert!(has_heard_end(CODE, &heard_end()) && !has_heard_end(CODE, &infos(1)));
         assert_eq!(invitation(CODE, &waiting(60, "here")), Some((60, "here".into())));
         assert_eq!(invitation(Status(-3902), &waiting(60, "here")), None);
-        assert_eq!((total(&[total_info(7)]), total(&[])), (7, 0));
+        assert_eq!(
+            (ended(CODE, &end(7)), ended(CODE, &infos(1)), ended(Status(-3902), &end(7))),
+            (Some(7), None, None)
+        );
         assert_eq!((position(&[input_at(1 << 40)]), position(&[])), (Some(1 << 40), None));
     }
 

@@ -43,8 +43,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What the main thread must hear of.
 enum News {
-    /// A job has ended.
-    End(Nspace, JobEnd),
+    /// A job has ended, with this exit status; all its output was written before.
+    End(Nspace, i32),
+    /// The same of the job of this front end.
+    OwnEnd(i32),
     /// The connection of this number is lost.
     Lost(u32),
     /// The launcher waits so many seconds at this address for this process to reconnect.
@@ -59,14 +61,6 @@ enum News {
     Closed,
     /// Output cannot be written.
     Failed(&'static str, Errno),
-}
-
-/// The end of the job.
-#[derive(Clone, Copy)]
-struct JobEnd {
-    exit: i32,
-    /// Total bytes of its output, which come before or after the event.
-    output: u64,
 }
 
 /// Sends news to the main thread and wakes it.
@@ -247,7 +241,12 @@ fn hear(client: &Client, teller: Teller, infos: Vec<Info>) -> Result<(), String>
             }
         } else if let Some((seconds, address)) = acknowledged::invitation(event.status, &event.infos) {
             teller.tell(News::MayReconnect(seconds, address));
-        } else if let Some(Value::Proc(job)) = Info::find(&event.infos, keys::EVENT_AFFECTED_PROC) {
+        } else if let Some(exit) = acknowledged::ended(event.status, &event.infos) {
+            teller.tell(News::OwnEnd(exit));
+        } else if let Some(Value::Proc(job)) = Info::find(&event.infos, keys::EVENT_AFFECTED_PROC)
+            // By a later connection the server's copy of the event comes, before the output.
+            && teller.connection == 0
+        {
             let exit = match Info::find(&event.infos, keys::EXIT_CODE) {
                 Some(Value::Int(exit) | Value::Int32(exit)) => Some(*exit),
                 _ => None,
@@ -257,7 +256,7 @@ fn hear(client: &Client, teller: Teller, infos: Vec<Info>) -> Result<(), String>
                 _ => Status::SUCCESS,
             };
             let exit = exit.unwrap_or(i32::from(!status.is_success()));
-            teller.tell(News::End(job.nspace.clone(), JobEnd { exit, output: acknowledged::total(&event.infos) }));
+            teller.tell(News::End(job.nspace.clone(), exit));
         }
         done.finish(Status::SUCCESS, Vec::new());
     };
@@ -335,8 +334,8 @@ struct Front {
     said: u64,
     /// The exit status of the job, when all is done.
     ended: Option<i32>,
-    /// The end of the job, whose output may not be written yet.
-    job_end: Option<JobEnd>,
+    /// The exit status that was heard; the new connection may not be in use yet.
+    job_end: Option<i32>,
     /// The signal that has ended the job.
     signal: Option<Signal>,
     has_lost_output: bool,
@@ -387,8 +386,9 @@ impl Front {
         let news: Vec<News> = self.news.try_iter().collect();
         for one in news {
             match one {
-                News::End(job, end) if job == self.job.nspace => self.job_end = Some(end),
+                News::End(job, exit) if job == self.job.nspace => self.job_end = Some(exit),
                 News::End(..) => {}
+                News::OwnEnd(exit) => self.job_end = Some(exit),
                 // A persistent launcher that ends tells the ends of the jobs first.
                 News::Lost(_) | News::NotReconnected if self.ended.is_some() => {}
                 // The new one, before it is in use.
@@ -420,19 +420,13 @@ impl Front {
         }
     }
 
-    /// Ends when the job has ended and its output is written.
+    /// Ends when the job has ended, and tells the launcher that.
     fn finish(&mut self) {
         // While it is away, the launcher would not hear that it is to wait no longer.
-        let Some(end) = self.job_end.filter(|_| self.ended.is_none() && !self.is_away) else { return };
-        if self.has_all_of(end) {
-            self.ended = Some(end.exit);
+        if self.job_end.is_some() && self.ended.is_none() && !self.is_away {
+            self.ended = self.job_end;
             self.tell(acknowledged::heard_end());
         }
-    }
-
-    /// Whether all output of the job is written.
-    fn has_all_of(&self, end: JobEnd) -> bool {
-        self.way.teller.written.load(Ordering::Acquire) >= end.output
     }
 
     /// Tells the launcher of output or of the end.

@@ -23,6 +23,9 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(
 /// Every so many attempts the launcher is looked up instead of dialled at its previous address.
 const OTHERWISE: u32 = 8;
 
+/// How long another program at the launcher's address may say nothing.
+const DIAL_TIME: Duration = Duration::from_secs(5);
+
 /// How the launcher is reached.
 #[derive(Clone)]
 pub(super) struct Way {
@@ -69,8 +72,8 @@ impl Front {
 
     /// The launcher is not reached any more.
     pub(super) fn is_gone(&mut self) {
-        if let Some(end) = self.job_end.filter(|end| self.has_all_of(*end)) {
-            self.ended = Some(end.exit);
+        if self.job_end.is_some() {
+            self.ended = self.job_end;
             return;
         }
         complain("the persistent pmixrun is gone, and with it the job");
@@ -113,15 +116,18 @@ impl Way {
         (attempt, left): (u32, Duration),
         teller: &Teller,
     ) -> Result<(Client, u64), Status> {
-        let timeout = || Info::new(keys::TIMEOUT, Value::Int(i32::try_from(left.as_secs() + 1).unwrap_or(i32::MAX)));
+        let timeout = |time: Duration| {
+            Info::new(keys::TIMEOUT, Value::Int(i32::try_from(time.as_secs() + 1).unwrap_or(i32::MAX)))
+        };
+        let for_dial = || timeout(left.min(DIAL_TIME));
         let named = [
             Info::new(keys::TOOL_NSPACE, Value::string(me.nspace.as_bytes())),
             Info::new(keys::TOOL_RANK, Value::Rank(me.rank)),
-            timeout(),
+            for_dial(),
         ];
         let client = self.connect(job, &named, attempt).ok_or(Status::ERR_UNREACH)?;
         let written = teller.written.load(Ordering::Acquire);
-        let heard = hear(&client, teller.clone(), vec![timeout()]).map_err(|_| Status::ERR_UNREACH);
+        let heard = hear(&client, teller.clone(), vec![for_dial()]).map_err(|_| Status::ERR_UNREACH);
         let resumed = heard.and_then(|()| {
             write_output(&client, self.is_tagged, teller.clone());
             // A spawn names a program; this one starts none.
@@ -134,13 +140,17 @@ impl Way {
                 infos: Vec::new(),
             };
             let mut infos = acknowledged::resuming(job, written);
-            infos.push(timeout());
+            infos.push(timeout(left));
             client.spawn(infos, vec![nothing]).wait()
         });
         match resumed {
             Ok(resumed) if resumed == *job => Ok((client, written)),
             other => {
                 let status = other.err().unwrap_or(Status::ERR_UNREACH);
+                if status == Status::ERR_TIMEOUT {
+                    // The launcher may still take the spawn. It then sees that this process is gone, which a farewell before would hide.
+                    return Err(status);
+                }
                 // Also this one may have written something.
                 let _ = client.finalize(&[]);
                 Err(status)

@@ -7,7 +7,6 @@ use nix::sys::signal::Signal;
 use pmix_client::events::range;
 use pmix_dstore::model::{Info, Nspace, Proc, Rank, Status, Value, keys};
 
-use super::super::acknowledged;
 use super::super::table::{Row, Table};
 use super::super::watchdog::News;
 use super::tools::FOR_DEBUGGERS;
@@ -116,7 +115,7 @@ impl Supervisor<'_> {
         if self.trees.get(&tree).is_some_and(|tree| tree.root == id) {
             return;
         }
-        self.tell_end(id, status, None, None);
+        self.tell_end(id, status, None);
         self.forget_programs(id);
         self.ended.push_back(id);
         if self.ended.len() > ENDED_KEPT
@@ -126,8 +125,8 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Sends the event of a job's end; `output` is how much its front end gets.
-    pub(super) fn tell_end(&self, id: u32, status: Status, exit: Option<i32>, output: Option<u64>) {
+    /// Sends the event of a job's end.
+    pub(super) fn tell_end(&self, id: u32, status: Status, exit: Option<i32>) {
         let Some(job) = self.jobs.get(&id) else { return };
         let mut infos = vec![
             // Programs that register a handler for whatever happens must not take it for a fault.
@@ -136,7 +135,6 @@ impl Supervisor<'_> {
             Info::new(keys::JOB_TERM_STATUS, Value::Status(status)),
         ];
         infos.extend(exit.map(|exit| Info::new(keys::EXIT_CODE, Value::Int(exit))));
-        infos.extend(output.map(acknowledged::total_info));
         self.server.notify_event(Status::EVENT_JOB_END, self.session.server.clone(), range::GLOBAL, infos);
     }
 
@@ -171,7 +169,7 @@ impl Supervisor<'_> {
         let exit = tree.failure.map_or(0, |failure| failure.exit);
         if tree.is_started && !tree.is_told() {
             let status = tree.failure.map_or(Status::SUCCESS, |failure| failure.status);
-            self.tell_end(tree.root, status, Some(exit), None);
+            self.tell_end(tree.root, status, Some(exit));
         }
         for job in jobs {
             self.keep_record(job, tree.failure.map(|failure| failure.status).filter(|_| tree.is_started));

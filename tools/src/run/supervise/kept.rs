@@ -70,11 +70,6 @@ impl Kept {
         (self.until, self.has_reconnected) = (None, true);
     }
 
-    /// Total bytes of output.
-    pub fn total(&self) -> u64 {
-        self.acknowledged.saturating_add(self.len())
-    }
-
     /// How many bytes there are.
     pub fn len(&self) -> u64 {
         self.pieces.iter().map(|piece| piece.bytes.len() as u64).sum()
@@ -94,7 +89,7 @@ mod tests {
         for (stream, text) in [(Stream::Out, "one"), (Stream::Out, "two"), (Stream::Err, "three")] {
             kept.push(source(), stream, text.as_bytes()).unwrap();
         }
-        assert_eq!((kept.pieces.len(), kept.total()), (2, 11), "pieces of one stream are one");
+        assert_eq!((kept.pieces.len(), kept.len()), (2, 11), "pieces of one stream are one");
         kept.acknowledge(4);
         let left = |kept: &Kept| kept.pieces.iter().flat_map(|piece| piece.bytes.clone()).collect::<Vec<u8>>();
         assert_eq!((left(&kept), kept.len()), (b"wothree".to_vec(), 7));
@@ -104,7 +99,6 @@ mod tests {
         kept.resume(6);
         kept.acknowledge(0);
         assert_eq!(left(&kept), b"three");
-        assert_eq!(kept.total(), 11);
         kept.acknowledge(100);
         assert_eq!(kept.len(), 0);
         kept.acknowledge(u64::MAX);

@@ -6,8 +6,6 @@
 //!   connects, with its former name
 //!   spawn: "resume job J,         ->  forgets what is written, sends the rest, and the end if that has come
 //!           N bytes written"
-//!   has written as many bytes
-//!   as the end says
 //!   event: "end heard"            ->  forgets the tree
 //! ```
 
@@ -61,6 +59,8 @@ impl Supervisor<'_> {
     /// Sends a tool alone an event.
     fn tell_tool(&self, tool: &Proc, code: Status, mut infos: Vec<Info>) {
         infos.push(Info::new(keys::EVENT_NON_DEFAULT, Value::Bool(true)));
+        // It would come before the output when the tool has reconnected.
+        infos.push(Info::new(keys::EVENT_DO_NOT_CACHE, Value::Bool(true)));
         infos.push(Info::new(keys::EVENT_CUSTOM_RANGE, Value::procs([tool.clone()])));
         self.server.notify_event(code, self.session.server.clone(), range::CUSTOM, infos);
     }
@@ -146,6 +146,10 @@ impl Supervisor<'_> {
             (tree.abort, tree.kill_at, tree.timeout_at) = (None, None, None);
             tree.front.iter_mut().for_each(|front| front.is_told = true);
         }
+        let failure = self.trees.get(&id).and_then(|tree| tree.failure);
+        let (status, exit) = failure.map_or((Status::SUCCESS, 0), |failure| (failure.status, failure.exit));
+        let root = self.trees.get(&id).map_or(0, |tree| tree.root);
+        self.tell_end(root, status, Some(exit));
         self.tell_front_of_end(id);
         if self.is_ending {
             self.limit_wait_for_front(id);
@@ -153,11 +157,13 @@ impl Supervisor<'_> {
         true
     }
 
+    /// Tells it alone, after its output.
     fn tell_front_of_end(&self, id: u32) {
         let Some(tree) = self.trees.get(&id) else { return };
-        let status = tree.failure.map_or(Status::SUCCESS, |failure| failure.status);
-        let output = tree.front.as_ref().and_then(|front| front.kept.as_ref()).map(|kept| kept.total());
-        self.tell_end(tree.root, status, Some(tree.failure.map_or(0, |failure| failure.exit)), output);
+        if let Some(front) = &tree.front {
+            let exit = tree.failure.map_or(0, |failure| failure.exit);
+            self.tell_tool(&front.tool, acknowledged::CODE, acknowledged::end(exit));
+        }
     }
 
     /// A front end has heard of the end of its job.
