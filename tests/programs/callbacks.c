@@ -322,7 +322,7 @@ static int two_ranks(void)
     other.rank = 1 - me.rank;
     job = me;
     job.rank = PMIX_RANK_WILDCARD;
-    pmix_value_t value = value_int(7);
+    pmix_value_t value = value_int(getpid());
     PMIx_Put(PMIX_GLOBAL, "of.other", &value);
     PMIx_Commit();
     fence_of_all(true);
@@ -341,6 +341,14 @@ static int two_ranks(void)
         if (status != PMIX_SUCCESS) {
             say("FAIL get_nb %d", status);
         }
+    } else {
+        /* If this rank finalized first, that Get would be answered before rank 0 finalizes. */
+        pmix_value_t *pid = NULL;
+        PMIx_Get(&other, "of.other", NULL, 0, &pid);
+        for (int i = 0; pid != NULL && i < 1000 && kill(pid->data.integer, 0) == 0; i++) {
+            usleep(10000);
+        }
+        free(pid);
     }
     say("%u finalize %d", me.rank, PMIx_Finalize(NULL, 0));
     return 0;
