@@ -292,7 +292,9 @@ fn a_launcher_ends_without_the_word_of_a_front_end_that_is_stopped() {
         drop(stopped);
         front.join().expect("an end")
     });
-    assert_eq!((ended.code(), ended.stderr.as_str()), (0, ""), "it has succeeded before: {ended}");
+    // The launcher may take the signal before the end of the rank.
+    let outcomes = [(0, ""), (143, "pmixrun: SIGTERM: the persistent pmixrun ends\n")];
+    assert!(outcomes.contains(&(ended.code(), ended.stderr.as_str())), "{ended}");
     assert_eq!(serving.wait(), Some(0));
     traces.assert_none_left(&ended);
 }
