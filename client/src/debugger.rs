@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crossbeam::channel::{RecvTimeoutError, unbounded};
+use pmix_dstore::channel::{Missed, channel};
 use pmix_dstore::model::{Info, Proc, Rank, Result, Status, Value, keys};
 
 use crate::client::{Client, ClientKind};
@@ -41,7 +41,7 @@ impl Client {
     /// As [`Client::stop_in_init`].
     #[cold]
     pub(crate) fn wait_for_release(&self, deadline: Option<Instant>, notify_ready: bool) -> Result<()> {
-        let (sender, receiver) = unbounded();
+        let (sender, receiver) = channel();
         let me = self.me().clone();
         let on_event = move |_: HandlerId, event: Event, done: EventDone| {
             // `ERR_LOST_CONNECTION` also reports other processes; only the loss of this process's own server ends the
@@ -62,9 +62,9 @@ impl Client {
         if notify_ready {
             self.notify_host(self.me().clone());
         }
-        let release = receive(&*self.inner.link, &receiver, deadline).map_err(|error| match error {
-            RecvTimeoutError::Timeout => Status::ERR_TIMEOUT,
-            RecvTimeoutError::Disconnected => Status::ERR_LOST_CONNECTION,
+        let release = receive(&*self.inner.link, &receiver, deadline).map_err(|missed| match missed {
+            Missed::Nothing => Status::ERR_TIMEOUT,
+            Missed::Closed => Status::ERR_LOST_CONNECTION,
         });
         self.deregister_event_handler(handler).wait()?;
         release?

@@ -11,9 +11,9 @@ use std::ffi::{CStr, CString};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use crossbeam::channel::{Receiver, RecvTimeoutError, bounded};
 use nix::sys::signal::SigSet;
 use parking_lot::Mutex;
+use pmix_dstore::channel::{Missed, Receiver, channel};
 use pmix_dstore::fallible_alloc;
 use pmix_dstore::log::{self, Level, Target, Writer};
 use pmix_dstore::model::{DataType, Info, InfoFlags, Proc, Result, Scope, Status, Value, keys};
@@ -146,7 +146,7 @@ impl Client {
 
     /// The values that this process has put for other nodes, which it sends to the group; `None` if there are none.
     fn contribution(&self) -> Option<Info> {
-        let puts = self.inner.puts.lock();
+        let puts = self.inner.puts.wait_lock();
         let mut infos = vec![Info::new(keys::PROCID, Value::Proc(self.me().clone()))];
         infos.extend(puts.remote().map(|(key, value)| Info::new(key.clone(), value.clone())));
         (infos.len() > 1).then(|| Info::new(keys::PROC_INFO_ARRAY, Value::infos(infos)))
@@ -262,11 +262,12 @@ impl Client {
         observer: &Arc<impl EventObserver>,
     ) -> Result<()> {
         let Some(timeout) = timeout else { return Ok(()) };
+        let until = Instant::now().checked_add(timeout);
         let (client, observer) = (Arc::downgrade(&self.inner), Arc::downgrade(observer));
         let watch = move || {
             // Blocks all signals: the application's signals must be delivered to its own threads.
             let _ = SigSet::all().thread_set_mask();
-            if concluded.recv_timeout(timeout) == Err(RecvTimeoutError::Timeout)
+            if concluded.receive(until) == Err(Missed::Nothing)
                 && let Some(client) = client.upgrade()
             {
                 client.link.defer(Box::new(move || expire(&observer)));
@@ -615,7 +616,7 @@ fn no_infos() -> InfoReply {
 
 /// A callback that sends its result to the returned receiver.
 fn result_channel() -> (Done<InfoReply>, Receiver<Result<InfoReply>>) {
-    let (sender, receiver) = bounded(1);
+    let (sender, receiver) = channel();
     let then: Done<InfoReply> = Box::new(move |answer| {
         // The waiting thread keeps the receiver.
         let _ = sender.send(answer);
@@ -625,7 +626,7 @@ fn result_channel() -> (Done<InfoReply>, Receiver<Result<InfoReply>>) {
 
 /// Wraps a callback. The returned receiver is disconnected when the callback is called or dropped.
 fn with_end_notice(then: Done<InfoReply>) -> (Done<InfoReply>, Receiver<()>) {
-    let (sender, receiver) = bounded::<()>(0);
+    let (sender, receiver) = channel::<()>();
     let then: Done<InfoReply> = Box::new(move |answer| {
         drop(sender);
         then(answer);

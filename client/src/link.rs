@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crossbeam::channel::{Receiver, RecvTimeoutError, TryRecvError};
+use pmix_dstore::channel::{Missed, Receiver};
 use pmix_dstore::codec::Dialect;
 use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::job::JobData;
@@ -167,22 +167,17 @@ pub(crate) fn receive<T>(
     link: &dyn Link,
     receiver: &Receiver<T>,
     deadline: Option<Instant>,
-) -> std::result::Result<T, RecvTimeoutError> {
+) -> std::result::Result<T, Missed> {
     while progresses_itself() {
         link.progress();
-        match receiver.try_recv() {
-            Ok(received) => return Ok(received),
-            Err(TryRecvError::Disconnected) => return Err(RecvTimeoutError::Disconnected),
-            Err(TryRecvError::Empty) if deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
-                return Err(RecvTimeoutError::Timeout);
+        match receiver.try_receive() {
+            Err(Missed::Nothing) if deadline.is_none_or(|deadline| Instant::now() < deadline) => {
+                thread::sleep(LOOK_EACH)
             }
-            Err(TryRecvError::Empty) => thread::sleep(LOOK_EACH),
+            received => return received,
         }
     }
-    match deadline {
-        None => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
-        Some(deadline) => receiver.recv_deadline(deadline),
-    }
+    receiver.receive(deadline)
 }
 
 /// Wraps a callback so that it runs only after the current call is over.

@@ -16,12 +16,14 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::hash::{BuildHasher, Hash};
-use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
-use std::thread::{self, JoinHandle};
 
 use crate::status::{Result, Status};
+
+mod thread;
+
+pub use thread::{Thread, spawn};
 
 /// Allocations up to this many bytes may use the reserve.
 pub(crate) const SMALL_MAX: usize = 256 << 10;
@@ -35,31 +37,8 @@ const RESERVE_LEN: usize = 1 << 20;
 /// The smallest useful reserve.
 const RESERVE_LEN_MIN: usize = RESERVE_LEN / 2;
 
-/// Bytes of address space that a new thread needs at once: its stack, and its first allocations.
-const THREAD_ROOM: usize = (2 << 20) + (1 << 20);
-
 /// The reserve of this process.
 static RESERVE: Reserve = Reserve::new();
-
-/// Starts a thread with this name, if there is room for it.
-///
-/// Without this look ahead, a thread whose stack just fits would end the process: neither std's nor glibc's first allocations in a
-/// new thread can fail.
-///
-/// # Errors
-/// The system has no memory or no thread for it.
-pub fn spawn<T: Send + 'static>(name: &str, body: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
-    // Not by malloc: a large block that is given back changes the thresholds by which glibc's malloc works for the whole program.
-    let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a new mapping at a place that the kernel chooses touches no memory of the process.
-    let room = unsafe { libc::mmap(ptr::null_mut(), THREAD_ROOM, access, flags, -1, 0) };
-    if room == libc::MAP_FAILED {
-        return Err(io::ErrorKind::OutOfMemory.into());
-    }
-    // SAFETY: the mapping just made, which nobody knows.
-    unsafe { libc::munmap(room, THREAD_ROOM) };
-    thread::Builder::new().name(name.into()).spawn(body)
-}
 
 /// The system's allocator with a reserve for small allocations, once [`reserve_emergency`] was called.
 ///

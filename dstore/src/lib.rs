@@ -12,7 +12,7 @@
 //! that reference large values instead of copying them), `compression`, `qualified` (several values under one key, distinguished
 //! by qualifiers), `realm_resolution` (which realm answers a `PMIx_Get`), `job` (a host's registration, sorted into realms),
 //! `modex` (published values of a job's ranks), `recorder` (the last steps of a process, in a file of its own), `cancel` (threads with
-//! cancellation disabled), `log` (the log of all crates),
+//! cancellation disabled), `channel` (values from thread to thread), `log` (the log of all crates),
 //! `environment` (a quick look for variables), `settings` (the library's own variables), `file_ban` (a debug check that no file system call happens with a lock held).
 //!
 //! `tests/house/layers.txt` has the order in which these modules import each other.
@@ -22,6 +22,8 @@
 
 #[doc(hidden)]
 pub mod cancel;
+#[doc(hidden)]
+pub mod channel;
 pub mod codec;
 #[doc(hidden)]
 pub mod compression;

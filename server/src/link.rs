@@ -3,8 +3,8 @@
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use crossbeam::channel::{RecvTimeoutError, unbounded};
 use pmix_client::{Link, ReplyFn, Returned, Task};
+use pmix_dstore::channel::{Missed, channel};
 use pmix_dstore::codec::{Dialect, Module};
 use pmix_dstore::fallible_alloc;
 use pmix_dstore::gather::GatherBuf;
@@ -48,7 +48,7 @@ impl Link for OwnLink {
     fn request_wait(&self, payload: GatherBuf, deadline: Option<Instant>) -> Result<Vec<u8>> {
         let shared = self.shared()?;
         let payload = payload.into_bytes()?;
-        let (sender, receiver) = unbounded();
+        let (sender, receiver) = channel();
         let tag = shared.own.lock().open(Taker::Thread(sender)).map_err(|_| Status::ERR_UNREACH)?;
         // Most requests are answered at once, without a switch to the server's thread and back.
         let (mut at_once, tickets) = {
@@ -71,15 +71,10 @@ impl Link for OwnLink {
             shared.engine.lock().take_back(tag);
             return Err(Status::ERR_WOULD_BLOCK);
         }
-        let result = match deadline {
-            None => receiver.recv().map_err(|_| Status::ERR_LOST_CONNECTION),
-            Some(deadline) => {
-                receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())).map_err(|error| match error {
-                    RecvTimeoutError::Timeout => Status::ERR_TIMEOUT,
-                    RecvTimeoutError::Disconnected => Status::ERR_LOST_CONNECTION,
-                })
-            }
-        };
+        let result = receiver.receive(deadline).map_err(|missed| match missed {
+            Missed::Nothing => Status::ERR_TIMEOUT,
+            Missed::Closed => Status::ERR_LOST_CONNECTION,
+        });
         shared.own.lock().forget(tag);
         result?
     }

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use crossbeam::channel::Sender;
 use parking_lot::Mutex;
 use pmix_client::ReplyFn;
+use pmix_dstore::channel::Sender;
 use pmix_dstore::model::{Result, Status};
 
 /// The receiver of a reply.

@@ -9,11 +9,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
-use crossbeam::channel::{Sender, unbounded};
 use parking_lot::Mutex;
-use pmix_dstore::fallible_alloc;
+use pmix_dstore::channel::{Sender, channel};
+use pmix_dstore::fallible_alloc::{self, Thread};
 use pmix_dstore::file_ban;
 use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::job::JobData;
@@ -173,7 +172,7 @@ enum Worker {
     /// No large plan so far.
     #[default]
     None,
-    Running(Sender<Plan>, JoinHandle<()>),
+    Running(Sender<Plan>, Thread),
     /// The server ends.
     Ended,
 }
@@ -370,10 +369,12 @@ impl Publishers {
         }
         let mut worker = self.worker.lock();
         if let Worker::None = *worker {
-            let (sender, plans) = unbounded();
+            let (sender, plans) = channel();
             // It inherits the signal mask of the server's thread: all signals are blocked.
             let thread = fallible_alloc::spawn("pmix-publisher", move || {
-                plans.into_iter().for_each(perform);
+                while let Ok(plan) = plans.receive(None) {
+                    perform(plan);
+                }
             });
             match thread {
                 Ok(thread) => *worker = Worker::Running(sender, thread),
@@ -381,7 +382,7 @@ impl Publishers {
             }
         }
         match &*worker {
-            Worker::Running(sender, _) => sender.send(plan).map_err(|refused| refused.0),
+            Worker::Running(sender, _) => sender.send(plan),
             _ => Err(plan),
         }
     }
@@ -391,8 +392,7 @@ impl Publishers {
         let worker = std::mem::replace(&mut *self.worker.lock(), Worker::Ended);
         if let Worker::Running(sender, thread) = worker {
             drop(sender);
-            // A panic of the thread has been reported by its own message.
-            let _ = thread.join();
+            thread.join();
         }
     }
 }

@@ -10,11 +10,11 @@ pub(crate) mod tests;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Instant;
 
 use parking_lot::Mutex;
 use pmix_client::{Call, Client, Returned};
+use pmix_dstore::fallible_alloc::Thread;
 use pmix_dstore::model::{Info, Proc, Status};
 
 pub use self::launch::setup_of_application;
@@ -55,7 +55,7 @@ pub struct Server {
     client: Arc<Client>,
     me: Proc,
     hostname: String,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Mutex<Option<Thread>>,
     /// Values about the node for all jobs.
     topology: Vec<Info>,
     /// Output is written to this process's own, too.

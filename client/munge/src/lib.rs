@@ -13,12 +13,12 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fmt;
 use std::mem::transmute;
 use std::sync::LazyLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{ptr, slice};
 
-use crossbeam::channel::unbounded;
 use nix::sys::signal::{SigSet, SigmaskHow};
 use pmix_dstore::cancel::Uncancelled;
+use pmix_dstore::channel::channel;
 use pmix_dstore::fallible_alloc;
 
 /// The longest credential that is decoded. One without added bytes has some 200.
@@ -216,15 +216,16 @@ fn in_thread<T: Send + 'static>(
     limit: Duration,
     body: impl FnOnce() -> Result<T, Fault> + Send + 'static,
 ) -> Result<T, Fault> {
-    let (sender, receiver) = unbounded();
+    let (sender, receiver) = channel();
     let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK).map_err(|_| Fault::NoRoom)?;
-    let thread = fallible_alloc::spawn("pmix-munge", move || sender.send(body()));
+    // Nobody may be waiting any more.
+    let thread = fallible_alloc::spawn("pmix-munge", move || drop(sender.send(body())));
     // A thread keeps the mask that it is born with.
     let _ = mask.thread_set_mask();
     let thread = thread.map_err(|_| Fault::NoRoom)?;
-    let result = receiver.recv_timeout(limit).map_err(|_| Fault::Silent)?;
+    let result = receiver.receive(Instant::now().checked_add(limit)).map_err(|_| Fault::Silent)?;
     // It has nothing left to do.
-    let _ = thread.join();
+    thread.join();
     result
 }
 

@@ -14,10 +14,8 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::thread::JoinHandleExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock, Weak};
-use std::thread::JoinHandle;
 use std::time::Instant;
 
 use nix::errno::Errno;
@@ -27,7 +25,7 @@ use nix::sys::pthread::pthread_self;
 use nix::sys::signal::SigSet;
 use nix::sys::socket::{Shutdown, shutdown};
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use pmix_dstore::fallible_alloc;
+use pmix_dstore::fallible_alloc::{self, Thread};
 use pmix_dstore::gather::GatherBuf;
 use pmix_dstore::log::{self, Level, Target, Writer};
 use pmix_dstore::model::{Result, Status};
@@ -157,10 +155,10 @@ pub struct Mux {
     /// How the connection is made again; `None` where the server is not restarted.
     redial: Option<Box<dyn Redial>>,
     /// The thread that makes it again, or has done so.
-    again: Mutex<Option<JoinHandle<()>>>,
+    again: Mutex<Option<Thread>>,
     /// The process that made the connection. A forked child has another id, and must not touch socket or locks.
     pid: u32,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Mutex<Option<Thread>>,
     /// The callback thread, once it runs.
     callback_thread: OnceLock<ThreadNumber>,
     /// Callbacks run in [`Mux::progress`] alone.
@@ -279,11 +277,10 @@ impl Mux {
         self.wait_until_written()
     }
 
-    /// The server's refusal of the first commit, if it has come; once. None in a forked child if a thread of the parent held the state
-    /// at the fork.
+    /// The server's refusal of the first commit, if it has come; once. None in a forked child.
     pub fn take_commit_refusal(&self) -> Option<Result<Vec<u8>>> {
-        let state = self.state.try_lock().or_else(|| self.same_process().ok().map(|()| self.state.lock()));
-        state?.commit_refusal.take()
+        self.same_process().ok()?;
+        self.state.lock().commit_refusal.take()
     }
 
     fn wait_until_written(&self) -> Result<()> {
@@ -429,8 +426,8 @@ impl Mux {
             self.changed.notify_all();
         }
         let threads = [self.again.lock().take(), self.thread.lock().take()];
-        for thread in threads.into_iter().flatten().filter(|thread| thread.as_pthread_t() != pthread_self()) {
-            let _ = thread.join();
+        for thread in threads.into_iter().flatten().filter(|thread| thread.id() != pthread_self()) {
+            thread.join();
         }
         let mut due = std::mem::take(&mut self.state.lock().due);
         due.retain(|due| !matches!(due, Due::Incoming(incoming) if !matches!(incoming, Incoming::Output(_))));
@@ -584,7 +581,7 @@ impl Mux {
         });
         match thread {
             // The thread of an earlier restart has ended, or is about to.
-            Ok(thread) => drop(self.again.lock().replace(thread).map(JoinHandle::join)),
+            Ok(thread) => drop(self.again.lock().replace(thread).map(Thread::join)),
             Err(_) => {
                 state.is_down = false;
                 state.lose();

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use crossbeam::channel::bounded;
 use parking_lot::Mutex;
+use pmix_dstore::channel::channel;
 use pmix_dstore::log::{self, Level, Target};
 use pmix_dstore::model::{Info, Nspace, Proc, Result, Status, Value, keys};
 
@@ -211,7 +211,7 @@ impl Client {
         let timeout = timeout_of(&directives);
         let asked = self.inner.ask(Request::IoDeregister { infos: directives, handler }, timeout, ops::done);
         asked.then(move |answered| {
-            let (delivered, wait) = bounded(1);
+            let (delivered, wait) = channel();
             let ending = Arc::clone(&inner);
             inner.link.defer(Box::new(move || {
                 let pull = ending.outputs.pulls.lock().open.remove(&number);

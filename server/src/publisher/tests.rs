@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crossbeam::channel::Receiver;
+use crossbeam::channel::{Receiver, unbounded};
 use nix::unistd::{getegid, geteuid};
 use pmix_dstore::codec::{Dialect, Module};
 use pmix_dstore::model::{Info, Kval, Nspace, Proc, Rank, Value, keys};

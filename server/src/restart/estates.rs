@@ -13,11 +13,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
-use nix::sys::signal::kill;
 use nix::sys::socket::sockopt::PeerCredentials;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, getsockopt, socket};
 use nix::sys::stat::{Mode, fchmod, fstat};
-use nix::unistd::{Pid, geteuid};
+use nix::unistd::geteuid;
+use pmix_client::tool::has_ended;
 use pmix_dstore::fallible_alloc;
 use pmix_dstore::model::{Key, Nspace};
 use pmix_dstore::segment::{Abandoned, FileId, JOURNAL_NAME, ModexReader, Publisher, SOCKET_NAME};
@@ -184,19 +184,6 @@ impl Listener {
             Ok(_) | Err(_) => Listener::Alive,
         }
     }
-}
-
-/// Whether a process has ended, though its parent may not have taken note of it.
-fn has_ended(pid: i32) -> bool {
-    if pid <= 0 {
-        return false;
-    }
-    if kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH) {
-        return true;
-    }
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // After the name, which may hold anything.
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
 /// An estate with the line about it, and when its journal was last written.

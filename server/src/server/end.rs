@@ -32,8 +32,7 @@ impl Server {
         if !self.shared.is_own_thread()
             && let Some(thread) = thread
         {
-            // A panic of the thread has been reported by its own message.
-            let _ = thread.join();
+            thread.join();
         }
         self.shared.publishers.finish();
         // The own client's link is this server: the call cannot fail.

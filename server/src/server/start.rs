@@ -4,7 +4,6 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::{SigSet, SigmaskHow};
@@ -12,7 +11,7 @@ use parking_lot::Mutex;
 use pmix_client::Client;
 use pmix_client::output::Format;
 use pmix_client::socket_owner::SocketTable;
-use pmix_dstore::fallible_alloc;
+use pmix_dstore::fallible_alloc::{self, Thread};
 use pmix_dstore::log::{Level, Target};
 use pmix_dstore::model::{Info, Result, Status, keys};
 use pmix_dstore::settings;
@@ -100,7 +99,7 @@ fn inherited(config: &mut Config) -> Estates {
 }
 
 /// Starts the server's thread, which serves the listeners; `connections` is the number of earlier ones.
-fn start_thread(shared: &Arc<SharedState>, listeners: Listeners, connections: u64) -> Result<JoinHandle<()>> {
+fn start_thread(shared: &Arc<SharedState>, listeners: Listeners, connections: u64) -> Result<Thread> {
     let serving = Loop::new(shared.clone(), listeners, connections)
         .map_err(|error| did_not_start("watch the listeners", error))?;
     let own = shared.clone();

@@ -16,11 +16,11 @@ mod work;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::path::Path;
 use std::sync::{Arc, OnceLock, Weak};
-use std::thread::JoinHandle;
 use std::time::Instant;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use parking_lot::Mutex;
+use pmix_dstore::fallible_alloc::{self, Thread};
 use pmix_dstore::model::{Bytes, Info, Key, Nspace, Proc, Status, keys};
 use pmix_server::{Completion, Server};
 
@@ -127,7 +127,7 @@ pub(super) struct Partner {
     wake: EventFd,
     published: Arc<Mutex<Published>>,
     server: OnceLock<Weak<Server>>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Mutex<Option<Thread>>,
 }
 
 /// A partner whose thread is still to be started.
@@ -182,7 +182,7 @@ impl Partner {
         self.shared.lock().is_closing = true;
         self.wake();
         let thread = self.thread.lock().take();
-        thread.into_iter().for_each(|thread| drop(thread.join()));
+        thread.into_iter().for_each(Thread::join);
     }
 
     fn wake(&self) {
@@ -219,7 +219,7 @@ impl Unstarted {
         let _ = partner.server.set(Arc::downgrade(server));
         let there = Arc::clone(&partner);
         let body = move || there.work(opened);
-        let thread = pmix_dstore::fallible_alloc::spawn("pmixrun-partner", body);
+        let thread = fallible_alloc::spawn("pmixrun-partner", body);
         let thread = thread.map_err(|error| format!("no thread for the partner: {error}"))?;
         *partner.thread.lock() = Some(thread);
         Ok(Started(partner))

@@ -10,13 +10,12 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam::channel::{RecvTimeoutError, Sender, bounded};
 use nix::sys::signal::Signal;
 use parking_lot::Mutex;
-use pmix_dstore::fallible_alloc;
+use pmix_dstore::fallible_alloc::{self, Thread};
 use pmix_dstore::model::Status;
 use pmix_server::{Relay, UpcallResult};
 
@@ -122,7 +121,7 @@ impl Link {
 pub(super) struct Life {
     child: Child,
     link: Arc<Link>,
-    reader: Option<JoinHandle<()>>,
+    reader: Option<Thread>,
     begun: Instant,
 }
 
@@ -198,7 +197,7 @@ impl Life {
         let status = self.child.wait().ok();
         // A process that it has left with its end of the stream does not count.
         let _ = self.link.stream.lock().shutdown(Shutdown::Write);
-        self.reader.take().into_iter().for_each(|reader| drop(reader.join()));
+        self.reader.take().into_iter().for_each(Thread::join);
         status
     }
 }

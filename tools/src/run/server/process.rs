@@ -6,7 +6,6 @@ use std::io::{self, BufReader, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam::channel::{Receiver, Sender, unbounded};
@@ -14,7 +13,7 @@ use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::{dup2_stdin, dup2_stdout, getppid};
-use pmix_dstore::fallible_alloc;
+use pmix_dstore::fallible_alloc::{self, Thread};
 use pmix_dstore::model::{App, Info, Key, Nspace, Pdata, Proc, Query, Status, keys};
 use pmix_server::{Completion, Credential, GroupOperation, Host, Server, UpcallResult};
 
@@ -111,7 +110,7 @@ struct Process {
 
 impl Process {
     /// Carries out orders until the launcher ends, or wants the end.
-    fn serve(mut self, stream: UnixStream, writer: JoinHandle<()>) {
+    fn serve(mut self, stream: UnixStream, writer: Thread) {
         let mut stream = BufReader::new(stream);
         while let Ok(Some(message)) = frame::receive(&mut stream) {
             let Ok((id, order)) = Order::read(&message) else { break };
@@ -125,7 +124,7 @@ impl Process {
             if is_end {
                 // What is queued is to be written.
                 let _ = self.teller.0.send(Vec::new());
-                let _ = writer.join();
+                writer.join();
                 return;
             }
         }

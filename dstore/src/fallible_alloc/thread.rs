@@ -1,0 +1,170 @@
+//! Threads whose start may fail for want of memory. The standard library's cannot: each needs a handle of 48 bytes, and the process ends
+//! where there is none.
+
+use std::ffi::c_void;
+use std::io;
+use std::mem::{self, MaybeUninit};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+
+/// Bytes of a thread's stack: what the standard library gives its threads. The program's `ulimit -s` may be anything.
+const STACK: usize = 2 << 20;
+/// Bytes of address space that a new thread needs at once: its stack, and its first allocations.
+const ROOM: usize = STACK + (1 << 20);
+/// The longest name of a thread on Linux, with its NUL.
+const NAME_LEN: usize = 16;
+
+/// A thread of this library. Dropped, it goes on by itself.
+pub struct Thread {
+    id: libc::pthread_t,
+}
+
+/// What a new thread gets.
+struct Start {
+    name: [u8; NAME_LEN],
+    body: Box<dyn FnOnce() + Send>,
+}
+
+/// Starts a thread with this name (up to 15 bytes of it), if there is room for it. A panic ends this thread alone.
+///
+/// It looks for room first: glibc's first allocations in a new thread, whose stack just fits, would end the process.
+///
+/// # Errors
+/// The system has no memory or no thread for it.
+pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<Thread> {
+    look_for_room()?;
+    let mut bytes = [0; NAME_LEN];
+    bytes.iter_mut().zip(name.bytes().take(NAME_LEN - 1)).for_each(|(to, from)| *to = from);
+    let start = Box::into_raw(Box::new(Start { name: bytes, body: Box::new(body) }));
+    create(start).inspect_err(|_| {
+        // SAFETY: no thread has got it.
+        drop(unsafe { Box::from_raw(start) });
+    })
+}
+
+/// # Errors
+/// There is no room for a thread.
+fn look_for_room() -> io::Result<()> {
+    // Not by malloc: a large block that is given back changes the thresholds by which glibc's malloc works for the whole program.
+    let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping at a place that the kernel chooses touches no memory of the process.
+    let room = unsafe { libc::mmap(ptr::null_mut(), ROOM, access, flags, -1, 0) };
+    if room == libc::MAP_FAILED {
+        return Err(io::ErrorKind::OutOfMemory.into());
+    }
+    // SAFETY: the mapping just made, which nobody knows.
+    unsafe { libc::munmap(room, ROOM) };
+    Ok(())
+}
+
+/// Starts a thread that takes `start`.
+///
+/// # Errors
+/// The system's; nobody has `start` then.
+fn create(start: *mut Start) -> io::Result<Thread> {
+    let mut attributes = MaybeUninit::uninit();
+    // SAFETY: it initialises them.
+    succeeded(unsafe { libc::pthread_attr_init(attributes.as_mut_ptr()) })?;
+    let mut id = MaybeUninit::uninit();
+    // SAFETY: the attributes are initialised, and `run` takes `start`, which nobody else uses.
+    let created = unsafe {
+        succeeded(libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), STACK))
+            .and_then(|()| succeeded(libc::pthread_create(id.as_mut_ptr(), attributes.as_ptr(), run, start.cast())))
+    };
+    // SAFETY: the attributes are initialised, and not used any more.
+    unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };
+    // SAFETY: a successful call has written it.
+    created.map(|()| Thread { id: unsafe { id.assume_init() } })
+}
+
+/// The result of a pthread function, which returns the error.
+fn succeeded(error: libc::c_int) -> io::Result<()> {
+    if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
+}
+
+extern "C" fn run(start: *mut c_void) -> *mut c_void {
+    // SAFETY: `spawn` has made it for this thread.
+    let Start { name, body } = *unsafe { Box::from_raw(start.cast::<Start>()) };
+    // SAFETY: the calling thread, and a text with a NUL. A thread without its name works as well.
+    unsafe { libc::pthread_setname_np(libc::pthread_self(), name.as_ptr().cast()) };
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(body)) {
+        // The panic's own message has reported it. The end of what it carries might panic again, across C.
+        mem::forget(panic);
+    }
+    ptr::null_mut()
+}
+
+impl Thread {
+    /// The system's identifier.
+    #[must_use]
+    pub fn id(&self) -> libc::pthread_t {
+        self.id
+    }
+
+    /// Waits for the end of the thread, which must not be the calling one.
+    pub fn join(self) {
+        // SAFETY: it is neither joined nor detached yet: both take `self`.
+        unsafe { libc::pthread_join(self.id, ptr::null_mut()) };
+        mem::forget(self);
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        // SAFETY: as in `join`.
+        unsafe { libc::pthread_detach(self.id) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn a_thread_has_its_name_and_is_waited_for() {
+        let done = Arc::new(AtomicUsize::new(0));
+        let own = done.clone();
+        let thread = spawn("a-name-that-is-too-long", move || {
+            let name = std::fs::read_to_string("/proc/thread-self/comm").unwrap();
+            assert_eq!(name.trim_end(), "a-name-that-is-");
+            own.store(1, Ordering::Relaxed);
+        });
+        thread.unwrap().join();
+        assert_eq!((done.load(Ordering::Relaxed), Arc::strong_count(&done)), (1, 1));
+    }
+
+    #[test]
+    fn a_panic_ends_its_thread_alone() {
+        let kept = Arc::new(());
+        let own = kept.clone();
+        spawn("panics", move || {
+            let _own = own;
+            panic!("in a thread of a test");
+        })
+        .unwrap()
+        .join();
+        assert_eq!(Arc::strong_count(&kept), 1);
+    }
+
+    #[test]
+    fn threads_that_nobody_joins_leave_no_stack() {
+        let stacks = || std::fs::read_to_string("/proc/self/maps").unwrap().lines().count();
+        let ended = Arc::new(AtomicUsize::new(0));
+        let before = stacks();
+        for count in 1..=200 {
+            let own = ended.clone();
+            let ends = move || {
+                own.fetch_add(1, Ordering::Release);
+            };
+            drop(spawn("detached", ends).unwrap());
+            while ended.load(Ordering::Acquire) < count {
+                std::thread::yield_now();
+            }
+        }
+        // Other tests have threads, too.
+        assert!(stacks() < before + 200, "{before}, {}", stacks());
+    }
+}
