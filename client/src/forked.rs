@@ -1,10 +1,27 @@
-//! Locks in a forked child. A thread of the parent may have held one at the fork; nobody releases the child's copy of it. So a child does not
-//! wait for a lock that it does not get at once.
+//! Locks that a forked child may take. A thread of the parent may have held one at the fork, and nobody releases the child's copy of it.
+//!
+//! Two measures keep a child from waiting for ever:
+//!
+//! * The thread that forks holds these locks during the fork ([`Fork`]; `process::forks` says which): so the child has each of them free,
+//!   and what it protects whole.
+//! * A child does not wait for a lock that it does not get at once, where the program has made it by another way than `fork()`, or another
+//!   thread has held the lock for too long.
+//!
+//! They are the standard library's locks. `parking_lot` keeps the threads that wait for its locks in a table of the process: a child that
+//! releases a lock for which threads of the parent waited takes a lock of that table, which the fork may have left taken.
+#![expect(clippy::disallowed_types, reason = "see above; that a thread has panicked with a lock is no error here")]
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{self, PoisonError, TryLockError};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub(crate) use std::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
+
 use pmix_dstore::model::{Result, Status};
+
+/// How long a fork waits for the locks. A program that forks in a signal handler may have interrupted the thread that holds one.
+const FORK_WAIT: Duration = Duration::from_millis(500);
 
 /// The process that initialised the library; 0 before.
 static HOME: AtomicU32 = AtomicU32::new(0);
@@ -15,34 +32,153 @@ pub(crate) fn note_process() {
 }
 
 /// Whether this process is a child that was forked after the library was initialised.
-fn is_child() -> bool {
+pub(crate) fn is_child() -> bool {
     let home = HOME.load(Ordering::Relaxed);
     home != 0 && home != std::process::id()
 }
 
-/// Locks for reading.
-///
-/// # Errors
-/// `ERR_UNREACH` in a forked child if the lock is taken.
+/// A lock for one.
+#[derive(Default)]
+pub(crate) struct Mutex<T>(sync::Mutex<T>);
+
+impl<T> Mutex<T> {
+    pub const fn new(value: T) -> Mutex<T> {
+        Mutex(sync::Mutex::new(value))
+    }
+
+    /// Locks.
+    ///
+    /// # Errors
+    /// `ERR_UNREACH` in a forked child if the lock is taken.
+    pub fn lock(&self) -> Result<MutexGuard<'_, T>> {
+        at_once(self.0.try_lock()).map_or_else(|| wait(is_child(), || self.wait_lock()), Ok)
+    }
+
+    /// Locks where no child comes that could find it taken.
+    pub fn wait_lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A lock for one that writes or for many that read.
+#[derive(Default)]
+pub(crate) struct RwLock<T>(sync::RwLock<T>);
+
+impl<T> RwLock<T> {
+    /// Locks for reading.
+    ///
+    /// # Errors
+    /// `ERR_UNREACH` in a forked child if the lock is taken.
+    #[inline]
+    pub fn read(&self) -> Result<RwLockReadGuard<'_, T>> {
+        at_once(self.0.try_read()).map_or_else(|| wait(is_child(), || self.wait_read()), Ok)
+    }
+
+    /// Locks for writing.
+    ///
+    /// # Errors
+    /// As [`RwLock::read`].
+    pub fn write(&self) -> Result<RwLockWriteGuard<'_, T>> {
+        at_once(self.0.try_write()).map_or_else(|| wait(is_child(), || self.wait_write()), Ok)
+    }
+
+    /// Locks for reading where no child comes that could find it taken.
+    pub fn wait_read(&self) -> RwLockReadGuard<'_, T> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Locks for writing where no child comes that could find it taken.
+    pub fn wait_write(&self) -> RwLockWriteGuard<'_, T> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> From<T> for RwLock<T> {
+    fn from(value: T) -> RwLock<T> {
+        RwLock(sync::RwLock::new(value))
+    }
+}
+
+/// A wait for a change under a [`Mutex`].
+pub(crate) struct Condvar(sync::Condvar);
+
+impl Condvar {
+    pub const fn new() -> Condvar {
+        Condvar(sync::Condvar::new())
+    }
+
+    pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn notify_all(&self) {
+        self.0.notify_all();
+    }
+}
+
+/// The locks that a thread holds while it forks. It takes them in the order in which other threads do that have several.
+pub(crate) struct Fork<'a> {
+    held: Vec<Box<dyn Guard + 'a>>,
+    until: Instant,
+}
+
+/// A lock that is held until this is dropped.
+trait Guard {}
+
+impl<T> Guard for MutexGuard<'_, T> {}
+
+impl<T> Guard for RwLockWriteGuard<'_, T> {}
+
+impl Drop for Fork<'_> {
+    fn drop(&mut self) {
+        // The last one first: it may be in a value that the lock before it protects.
+        while let Some(held) = self.held.pop() {
+            drop(held);
+        }
+    }
+}
+
+impl<'a> Fork<'a> {
+    /// No locks yet.
+    pub fn new() -> Fork<'a> {
+        Fork { held: Vec::new(), until: Instant::now() + FORK_WAIT }
+    }
+
+    /// Holds a lock, and looks at what it protects; `None` if another thread does not release it in time.
+    pub fn hold<T, R>(&mut self, lock: &'a Mutex<T>, look: impl FnOnce(&T) -> R) -> Option<R> {
+        let guard = self.wait(|| at_once(lock.0.try_lock()))?;
+        let seen = look(&guard);
+        self.held.push(Box::new(guard));
+        Some(seen)
+    }
+
+    /// Holds a lock alone: a child must not find readers in it either, who are not there any more.
+    pub fn hold_writing<T>(&mut self, lock: &'a RwLock<T>) {
+        if let Some(guard) = self.wait(|| at_once(lock.0.try_write())) {
+            self.held.push(Box::new(guard));
+        }
+    }
+
+    /// Tries until the time is over.
+    fn wait<G>(&self, mut attempt: impl FnMut() -> Option<G>) -> Option<G> {
+        loop {
+            let held = attempt();
+            if held.is_some() || Instant::now() >= self.until {
+                return held;
+            }
+            thread::yield_now();
+        }
+    }
+}
+
+/// The lock, unless it is taken.
 #[inline]
-pub(crate) fn read<T>(lock: &RwLock<T>) -> Result<RwLockReadGuard<'_, T>> {
-    lock.try_read().map_or_else(|| wait(is_child(), || lock.read()), Ok)
-}
-
-/// Locks for writing.
-///
-/// # Errors
-/// As [`read`].
-pub(crate) fn write<T>(lock: &RwLock<T>) -> Result<RwLockWriteGuard<'_, T>> {
-    lock.try_write().map_or_else(|| wait(is_child(), || lock.write()), Ok)
-}
-
-/// Locks.
-///
-/// # Errors
-/// As [`read`].
-pub(crate) fn lock<T>(lock: &Mutex<T>) -> Result<MutexGuard<'_, T>> {
-    lock.try_lock().map_or_else(|| wait(is_child(), || lock.lock()), Ok)
+fn at_once<G>(tried: sync::TryLockResult<G>) -> Option<G> {
+    match tried {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(left)) => Some(left.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
 }
 
 /// Waits for a lock that is taken, but not in a child.
@@ -53,22 +189,49 @@ fn wait<G>(is_child: bool, lock: impl FnOnce() -> G) -> Result<G> {
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
-
     use super::*;
 
     #[test]
     fn a_child_does_not_wait_for_a_lock_and_others_do() {
-        let lock = RwLock::new(0);
-        let held = lock.write();
-        assert_eq!(wait(true, || lock.read()).err(), Some(Status::ERR_UNREACH));
-        assert_eq!(wait(true, || lock.write()).err(), Some(Status::ERR_UNREACH));
+        let lock = RwLock::from(0);
+        let held = lock.wait_write();
+        assert_eq!(wait(true, || lock.wait_read()).err(), Some(Status::ERR_UNREACH));
+        assert_eq!(wait(true, || lock.wait_write()).err(), Some(Status::ERR_UNREACH));
         thread::scope(|scope| {
-            let writing = scope.spawn(|| write(&lock).map(|mut number| *number += 1));
-            let reading = scope.spawn(|| read(&lock).map(|number| *number < 2));
+            let writing = scope.spawn(|| lock.write().map(|mut number| *number += 1));
+            let reading = scope.spawn(|| lock.read().map(|number| *number < 2));
             drop(held);
             assert_eq!((writing.join().unwrap(), reading.join().unwrap()), (Ok(()), Ok(true)));
         });
         assert!(!is_child());
+    }
+
+    #[test]
+    fn a_lock_is_there_after_a_panic_with_it() {
+        let (one, many) = (Mutex::new(1), RwLock::from(2));
+        let panicked = thread::scope(|scope| {
+            let panics = || {
+                let _held = (one.wait_lock(), many.wait_write());
+                panic!("with both locks");
+            };
+            scope.spawn(panics).join()
+        });
+        panicked.unwrap_err();
+        assert_eq!((*one.lock().unwrap(), *many.write().unwrap()), (1, 2));
+        assert_eq!(*many.read().unwrap(), 2);
+    }
+
+    #[test]
+    fn a_fork_holds_what_it_gets_in_time() {
+        let (free, taken, read) = (Mutex::new(1), Mutex::new(2), RwLock::from(3));
+        let held = taken.wait_lock();
+        let mut fork = Fork::new();
+        fork.until = Instant::now();
+        assert_eq!((fork.hold(&free, |value| *value), fork.hold(&taken, |value| *value)), (Some(1), None));
+        fork.hold_writing(&read);
+        assert!(at_once(free.0.try_lock()).is_none() && at_once(read.0.try_read()).is_none());
+        drop(fork);
+        assert!(at_once(free.0.try_lock()).is_some() && at_once(read.0.try_read()).is_some());
+        drop(held);
     }
 }

@@ -12,6 +12,7 @@ use pmix_dstore::qualified;
 use pmix_dstore::realm_resolution::{self, Caller, Selector};
 use pmix_dstore::segment::{FastResult, FastValue, JobReader, NamespaceView, Target};
 
+use crate::forked::Fork;
 use crate::lookup::{Deliver, Lookup, NspaceRef, deliver};
 use crate::other_jobs::OtherJobs;
 use crate::overlay::Overlay;
@@ -81,6 +82,13 @@ impl Local {
         let (overlay, others, reply_cache) = (Overlay::new(), OtherJobs::default(), ReplyCache::default());
         let segments = view.map(OwnSegments::new);
         Local { me, name, hostname, overlay, segments, job, others, reply_cache }
+    }
+
+    /// Holds during a fork the locks of what a child may use.
+    pub fn hold_for_fork<'a>(&'a self, fork: &mut Fork<'a>) {
+        self.others.hold_for_fork(fork);
+        self.reply_cache.hold_for_fork(fork);
+        self.overlay.hold_for_fork(fork);
     }
 
     /// Whether segments of other jobs may be mapped, too.

@@ -8,11 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::RwLock;
 use pmix_dstore::model::Nspace;
 use pmix_dstore::segment::NamespaceView;
 
-use crate::forked;
+use crate::forked::{Fork, RwLock};
 
 /// How long a job counts as one without segments before the server is asked again. It may be about to start.
 pub(crate) const AGAIN: Duration = Duration::from_secs(1);
@@ -54,12 +53,17 @@ impl OtherJobs {
         OtherJobs { is_on, ..OtherJobs::default() }
     }
 
+    /// Holds the lock during a fork.
+    pub fn hold_for_fork<'a>(&'a self, fork: &mut Fork<'a>) {
+        fork.hold_writing(&self.jobs);
+    }
+
     /// The segments of a job, if they are mapped and the server has not given them up.
     pub fn view(&self, nspace: &[u8]) -> Option<Arc<NamespaceView>> {
         if !self.has_any.load(Ordering::Relaxed) {
             return None;
         }
-        match forked::read(&self.jobs).ok()?.get(nspace)? {
+        match self.jobs.read().ok()?.get(nspace)? {
             Segments::Mapped(view) if !view.is_retired() => Some(Arc::clone(view)),
             _ => None,
         }
@@ -67,13 +71,13 @@ impl OtherJobs {
 
     /// Whether the server is to be asked for the segments of a job.
     pub fn is_unknown(&self, nspace: &[u8]) -> bool {
-        self.is_on && forked::read(&self.jobs).is_ok_and(|jobs| jobs.get(nspace).is_none_or(Segments::is_outdated))
+        self.is_on && self.jobs.read().is_ok_and(|jobs| jobs.get(nspace).is_none_or(Segments::is_outdated))
     }
 
     /// Notes what was found.
     pub fn set(&self, nspace: Nspace, found: Segments) {
         let is_mapped = matches!(found, Segments::Mapped(_));
-        let mut jobs = self.jobs.write();
+        let mut jobs = self.jobs.wait_write();
         // What would be asked for anew is not kept: a tool may see many jobs come and go.
         jobs.retain(|_, known| !known.is_outdated());
         jobs.insert(nspace, found);

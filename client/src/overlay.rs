@@ -6,11 +6,10 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
-use parking_lot::{RwLock, RwLockWriteGuard};
 use pmix_dstore::model::{Key, KeyRef, Nspace, Proc, Rank, Result, Status, Value};
 use pmix_dstore::{fallible_alloc, qualified};
 
-use crate::forked;
+use crate::forked::{Fork, RwLock, RwLockWriteGuard};
 use crate::pin::{self, PinToken};
 
 /// Words of the filter.
@@ -273,7 +272,7 @@ impl Overlay {
         Overlay {
             filter: [const { AtomicU64::new(0) }; FILTER_WORDS],
             table: AtomicPtr::new(table),
-            state: RwLock::new(State {
+            state: RwLock::from(State {
                 table,
                 count: 0,
                 gone: Vec::new(),
@@ -287,11 +286,16 @@ impl Overlay {
         }
     }
 
+    /// Holds the lock during a fork.
+    pub fn hold_for_fork<'a>(&'a self, fork: &mut Fork<'a>) {
+        fork.hold_writing(&self.state);
+    }
+
     /// Stores a value, replacing the previous one. An own value with qualifiers is added to those with other
     /// qualifiers.
     ///
     /// # Errors
-    /// `NOMEM`, `BAD_PARAM` for a malformed qualified value; as [`forked::read`]. On an error the previous value is kept.
+    /// `NOMEM`, `BAD_PARAM` for a malformed qualified value; as [`RwLock::read`]. On an error the previous value is kept.
     pub fn set(
         &self,
         nspace: &Nspace,
@@ -303,7 +307,7 @@ impl Overlay {
         let mut value = value.into();
         let key_ref = KeyRef::from(&key);
         let hash = mix(rank, &key_ref);
-        let mut state = forked::write(&self.state)?;
+        let mut state = self.state.write()?;
         let before = state.find(nspace.as_bytes(), rank, &key_ref);
         if qualified::is_key(&key) && origin == Origin::Own {
             value = Arc::new(qualified::merge(before.map(|entry| &*entry.value), &value)?);
@@ -342,11 +346,11 @@ impl Overlay {
     /// [`Overlay::forget_deleted`], even where segments or caches still hold it.
     ///
     /// # Errors
-    /// `NOMEM`; as [`forked::read`]. The value is still there.
+    /// `NOMEM`; as [`RwLock::read`]. The value is still there.
     pub fn delete(&self, me: &Proc, key: &Key, server_has_it: bool) -> Result<()> {
         let key_ref = KeyRef::from(key);
         let hash = mix(me.rank, &key_ref);
-        let mut state = forked::write(&self.state)?;
+        let mut state = self.state.write()?;
         if server_has_it {
             fallible_alloc::reserve_entries(&mut state.deleted, 1)?;
             state.deleted.insert(key.clone(), me.clone());
@@ -362,7 +366,7 @@ impl Overlay {
         if self.may_hold(of.rank, &key) {
             let is_it =
                 |entry: &Entry| entry.origin == Origin::Refreshed && entry.is(of.nspace.as_bytes(), of.rank, &key);
-            self.take_out(self.state.write(), mix(of.rank, &key), is_it);
+            self.take_out(self.state.wait_write(), mix(of.rank, &key), is_it);
         }
     }
 
@@ -377,13 +381,13 @@ impl Overlay {
 
     /// The keys that this process has deleted since the last [`Overlay::forget_deleted`].
     pub fn deleted(&self) -> Vec<Key> {
-        self.state.read().deleted.keys().cloned().collect()
+        self.state.wait_read().deleted.keys().cloned().collect()
     }
 
     /// Clears the list of deleted keys: the server has deleted them, too.
     pub fn forget_deleted(&self) {
-        if !self.state.read().deleted.is_empty() {
-            self.state.write().deleted.clear();
+        if !self.state.wait_read().deleted.is_empty() {
+            self.state.wait_write().deleted.clear();
         }
     }
 
@@ -397,7 +401,7 @@ impl Overlay {
     /// Passes the value to `take`, if the overlay holds it.
     ///
     /// # Errors
-    /// `NOT_FOUND` for a value that this process has deleted: values found elsewhere are older. As [`forked::read`].
+    /// `NOT_FOUND` for a value that this process has deleted: values found elsewhere are older. As [`RwLock::read`].
     #[inline]
     pub fn get<R>(
         &self,
@@ -409,7 +413,7 @@ impl Overlay {
         if !self.may_hold(rank, key) {
             return Ok(None);
         }
-        let state = forked::read(&self.state)?;
+        let state = self.state.read()?;
         match state.find(nspace, rank, key) {
             Some(entry) => Ok(Some(take(&entry.value))),
             None if state.is_deleted(nspace, rank, key) => Err(Status::ERR_NOT_FOUND),
@@ -440,7 +444,7 @@ impl Overlay {
 
     /// A value that this process put or stored itself.
     pub fn own(&self, nspace: &[u8], rank: Rank, key: &KeyRef<'_>) -> Option<Arc<Value>> {
-        let state = forked::read(&self.state).ok()?;
+        let state = self.state.read().ok()?;
         let entry = state.find(nspace, rank, key).filter(|entry| entry.origin == Origin::Own)?;
         Some(Arc::clone(&entry.value))
     }
@@ -448,9 +452,9 @@ impl Overlay {
     /// All values of a rank, in the order of their keys.
     ///
     /// # Errors
-    /// As [`forked::read`].
+    /// As [`RwLock::read`].
     pub fn rank(&self, nspace: &[u8], rank: Rank) -> Result<Vec<(Key, Arc<Value>)>> {
-        let state = forked::read(&self.state)?;
+        let state = self.state.read()?;
         let of_rank = state.entries().filter(|e| e.nspace.as_bytes() == nspace && e.rank == rank);
         // It was a key when it was put.
         let key = |entry: &Entry| Key::new(&entry.key).map_err(|_| Status::ERR_BAD_PARAM);
@@ -462,7 +466,7 @@ impl Overlay {
 
     /// A rank with a value under `key`, for keys that are unique in the namespace.
     pub fn unique(&self, nspace: &[u8], key: &KeyRef<'_>) -> Option<Rank> {
-        let state = forked::read(&self.state).ok()?;
+        let state = self.state.read().ok()?;
         let mut all = state.entries();
         all.find(|e| e.nspace.as_bytes() == nspace && *e.key == *key.text()).map(|entry| entry.rank)
     }
@@ -472,7 +476,7 @@ impl Overlay {
         if self.refreshed.swap(0, Ordering::Relaxed) == 0 {
             return;
         }
-        let mut state = self.state.write();
+        let mut state = self.state.wait_write();
         let State { table, gone, gone_len, .. } = &mut *state;
         // SAFETY: the table is the state's, and is not replaced here.
         for slot in unsafe { &(**table).slots } {
@@ -613,7 +617,7 @@ mod tests {
         set(4, "l", Value::string(b"text"));
         set(5, "l", Value::string(b"text"));
         let of = |rank| {
-            let state = overlay.state.read();
+            let state = overlay.state.wait_read();
             let entry = state.entries().find(|entry| entry.rank == Rank(rank)).unwrap();
             (Arc::as_ptr(&entry.key).cast::<u8>(), Arc::as_ptr(&entry.value))
         };
@@ -645,7 +649,7 @@ mod tests {
             put(Value::Int(number));
         }
         assert!(first.upgrade().is_none() && second.upgrade().is_none());
-        assert!(overlay.state.read().gone_len < 2 * BATCH);
+        assert!(overlay.state.wait_read().gone_len < 2 * BATCH);
         let large = put(Value::ByteObject(vec![0; BATCH].into()));
         put(Value::Int(0));
         assert!(large.upgrade().is_none());

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::ptr;
 use std::sync::Arc;
 
+use crate::forked::Fork;
 use crate::hazard::{Counted, GracePeriod, Slot, Slots};
 use crate::patience;
 use crate::thread_slot::ThreadSlotCache;
@@ -155,6 +156,11 @@ pub(crate) fn end_patience() {
 /// Whether no other thread holds a pin. If so, data that was unlinked before this call can be freed.
 pub(crate) fn is_unused() -> bool {
     SLOTS.is_unused(SLOT.get())
+}
+
+/// Holds the lock of the slots during a fork.
+pub(crate) fn hold_for_fork(fork: &mut Fork<'static>) {
+    SLOTS.hold_for_fork(fork);
 }
 
 /// Begins a grace period for segments that were unlinked before this call: when it is over, nobody reads in them, and they can be unmapped.

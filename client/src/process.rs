@@ -1,13 +1,15 @@
 //! The client of this process: initialisation is counted, and a Get finds the client without a lock.
 
+mod forks;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use parking_lot::{Condvar, Mutex};
 use pmix_dstore::fallible_alloc;
 use pmix_dstore::model::{Info, Proc, Result, Status, keys};
 
+use crate::forked::{Condvar, Mutex};
 use crate::get_options::timeout_of;
 use crate::hazard::{Guard, HazardCell};
 use crate::link::progress_externally;
@@ -21,16 +23,23 @@ static CURRENT: HazardCell<Client> = HazardCell::new(&pin::SLOTS);
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// The servers of a tool.
 static SERVERS: Mutex<Option<Arc<tool::Servers>>> = Mutex::new(None);
-static STATE: Mutex<State> = Mutex::new(State { is_changing: false, count: 0, is_unreached: false });
+static STATE: Mutex<State> = Mutex::new(State { changed_by: 0, count: 0, is_unreached: false });
 static CHANGED: Condvar = Condvar::new();
 
 struct State {
-    /// A thread is connecting or disconnecting. It does so without the lock, because callbacks that run meanwhile may
-    /// need it.
-    is_changing: bool,
+    /// The process in which a thread is connecting or disconnecting; 0 for none. It does so without the lock, because callbacks that run
+    /// meanwhile may need it.
+    changed_by: u32,
     count: usize,
     /// A launcher has started this process, and its server was not to be reached.
     is_unreached: bool,
+}
+
+impl State {
+    /// Whether a thread is connecting or disconnecting. One of the process that has forked this one will not end that here.
+    fn is_changing(&self) -> bool {
+        self.changed_by == std::process::id()
+    }
 }
 
 /// The two ways to keep the client alive during a call.
@@ -134,7 +143,7 @@ pub fn init(infos: &[Info]) -> Result<Proc> {
         let client = match Client::connect(&env, infos) {
             Err(Status::ERR_UNREACH) => {
                 let client = Client::alone(&env)?;
-                STATE.lock().is_unreached = true;
+                STATE.wait_lock().is_unreached = true;
                 return Ok(client);
             }
             connected => connected?,
@@ -154,7 +163,7 @@ pub fn init(infos: &[Info]) -> Result<Proc> {
 
 /// Whether this process is initialised without the server that its environment names: nobody answered there.
 pub fn is_unreached() -> bool {
-    STATE.lock().is_unreached
+    STATE.wait_lock().is_unreached
 }
 
 /// As [`init`] for a tool: see [`tool::connect`].
@@ -164,38 +173,39 @@ pub fn is_unreached() -> bool {
 pub fn init_tool(infos: &[Info]) -> Result<Proc> {
     init_by(infos, || {
         let (client, servers) = tool::connect(Environment::from_process()?, infos)?;
-        *SERVERS.lock() = Some(servers);
+        *SERVERS.wait_lock() = Some(servers);
         Ok(client)
     })
 }
 
 /// The servers of this process, if it is a tool.
 pub fn servers() -> Option<Arc<tool::Servers>> {
-    SERVERS.lock().clone()
+    SERVERS.wait_lock().clone()
 }
 
 /// At which level the attributes that this process declares are listed.
 pub fn attribute_level() -> AttributeLevel {
-    if SERVERS.lock().is_some() { AttributeLevel::Tool } else { AttributeLevel::Client }
+    if SERVERS.wait_lock().is_some() { AttributeLevel::Tool } else { AttributeLevel::Client }
 }
 
 fn init_by(infos: &[Info], connect: impl FnOnce() -> Result<Client>) -> Result<Proc> {
-    let mut state = STATE.lock();
-    while state.is_changing {
-        CHANGED.wait(&mut state);
+    let mut state = STATE.wait_lock();
+    while state.is_changing() {
+        state = CHANGED.wait(state);
     }
     if state.count == 0 {
-        state.is_changing = true;
+        state.changed_by = std::process::id();
         drop(state);
         let is_external = Info::is_set(infos, keys::EXTERNAL_PROGRESS);
         // The reserve comes before all that allocates: without it a failed allocation would end the process.
         let client = fallible_alloc::reserve_emergency().and_then(|()| {
             prepare();
+            forks::watch();
             progress_externally(is_external);
             connect()
         });
-        state = STATE.lock();
-        state.is_changing = false;
+        state = STATE.wait_lock();
+        state.changed_by = 0;
         CHANGED.notify_all();
         if client.is_err() {
             progress_externally(false);
@@ -220,13 +230,14 @@ fn init_by(infos: &[Info], connect: impl FnOnce() -> Result<Client>) -> Result<P
 /// # Errors
 /// `ERR_EXISTS` where there is one.
 pub fn install(client: Client) -> Result<()> {
-    let mut state = STATE.lock();
-    if state.count > 0 || state.is_changing {
+    let mut state = STATE.wait_lock();
+    if state.count > 0 || state.is_changing() {
         return Err(Status::ERR_EXISTS);
     }
     let gone = set(&mut state, client);
     drop(state);
     drop(gone);
+    forks::watch();
     Ok(())
 }
 
@@ -235,8 +246,8 @@ pub fn install(client: Client) -> Result<()> {
 /// # Errors
 /// `ERR_INIT` where the process is not initialised; as [`Client::finalize`].
 pub fn finalize(infos: &[Info]) -> Result<()> {
-    let mut state = STATE.lock();
-    if state.count == 0 || state.is_changing {
+    let mut state = STATE.wait_lock();
+    if state.count == 0 || state.is_changing() {
         return Err(Status::ERR_INIT);
     }
     if state.count > 1 {
@@ -245,17 +256,18 @@ pub fn finalize(infos: &[Info]) -> Result<()> {
         return Ok(());
     }
     let client = hold().ok_or(Status::ERR_INIT)?;
-    state.is_changing = true;
+    state.changed_by = std::process::id();
     drop(state);
     let result = client.finalize(infos);
     recorder::stop();
     progress_externally(false);
-    drop(SERVERS.lock().take());
+    let servers = SERVERS.wait_lock().take();
+    drop(servers);
     let gone = CURRENT.take();
-    let mut state = STATE.lock();
+    let mut state = STATE.wait_lock();
     COUNT.store(0, Ordering::Relaxed);
     (state.count, state.is_unreached) = (0, false);
-    state.is_changing = false;
+    state.changed_by = 0;
     CHANGED.notify_all();
     drop(state);
     drop(gone);

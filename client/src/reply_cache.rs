@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use parking_lot::Mutex;
 use pmix_dstore::codec::ValueRef;
 use pmix_dstore::job::JobData;
 use pmix_dstore::model::{Info, Key, KeyRef, Nspace, Rank, Result, Value, keys};
@@ -12,7 +12,7 @@ use pmix_dstore::modex::ModexData;
 use pmix_dstore::qualified;
 use pmix_dstore::realm_resolution::{self, Caller, Selector};
 
-use crate::forked;
+use crate::forked::{Fork, RwLock, RwLockReadGuard};
 
 /// The cached data of one namespace.
 struct Namespace {
@@ -60,7 +60,7 @@ impl ReplyCache {
     /// # Errors
     /// `NOMEM`.
     pub fn qualified(&self, nspace: &[u8], rank: Rank, key: &[u8], infos: &[Info]) -> Result<Option<Value>> {
-        let namespaces = forked::read(&self.namespaces)?;
+        let namespaces = self.namespaces.read()?;
         let Some(Namespace { job, modex, .. }) = namespaces.get(nspace) else { return Ok(None) };
         let published = modex.get(rank, keys::QUALIFIED_VALUE.as_bytes());
         let found = published.and_then(|all| qualified::find(all, key, infos));
@@ -72,8 +72,17 @@ impl ReplyCache {
 
     /// The number of fences and deletions that have invalidated values of ranks. A reply to a request from before the
     /// last of them must not be cached. The count cannot change while the guard lives.
-    pub fn fences(&self) -> RwLockReadGuard<'_, u64> {
+    ///
+    /// # Errors
+    /// As [`RwLock::read`].
+    pub fn fences(&self) -> Result<RwLockReadGuard<'_, u64>> {
         self.fences.read()
+    }
+
+    /// Holds the locks during a fork.
+    pub fn hold_for_fork<'a>(&'a self, fork: &mut Fork<'a>) {
+        fork.hold_writing(&self.fences);
+        fork.hold_writing(&self.namespaces);
     }
 
     /// Notes that no Get need await this rank's first commit any more. Without memory for that a later Get asks once more.
@@ -91,9 +100,9 @@ impl ReplyCache {
 
     /// Drops the values of ranks: after a fence they are stale.
     pub fn forget_ranks(&self) {
-        *self.fences.write() += 1;
+        *self.fences.wait_write() += 1;
         if !self.is_empty() {
-            for namespace in self.namespaces.write().values_mut() {
+            for namespace in self.namespaces.wait_write().values_mut() {
                 namespace.modex = ModexData::default();
             }
         }
@@ -102,8 +111,8 @@ impl ReplyCache {
     /// Drops a value that its rank has deleted. A reply in flight may still hold it; the count of fences keeps it out
     /// of the cache.
     pub fn forget(&self, nspace: &[u8], rank: Rank, key: &[u8]) {
-        *self.fences.write() += 1;
-        if let Some(namespace) = self.namespaces.write().get_mut(nspace) {
+        *self.fences.wait_write() += 1;
+        if let Some(namespace) = self.namespaces.wait_write().get_mut(nspace) {
             namespace.modex.remove(rank, key);
         }
     }
@@ -142,7 +151,7 @@ impl ReplyCache {
         caller: &Caller<'_>,
         take: impl FnOnce(ValueRef<'_>) -> R,
     ) -> Option<R> {
-        let namespaces = forked::read(&self.namespaces).ok()?;
+        let namespaces = self.namespaces.read().ok()?;
         let namespace = namespaces.get(nspace)?;
         let modex = &namespace.modex;
         let published = match rank {
@@ -158,14 +167,14 @@ impl ReplyCache {
         if self.is_empty() {
             return None;
         }
-        let namespaces = forked::read(&self.namespaces).ok()?;
+        let namespaces = self.namespaces.read().ok()?;
         let namespace = namespaces.get(nspace).filter(|namespace| namespace.is_whole)?;
         Some(take(&namespace.job))
     }
 
     /// The jobs of which all data is cached.
     pub fn jobs(&self) -> Vec<Nspace> {
-        let namespaces = self.namespaces.read();
+        let namespaces = self.namespaces.wait_read();
         let whole = namespaces.iter().filter(|(_, namespace)| namespace.is_whole);
         let mut names: Vec<Nspace> = whole.map(|(nspace, _)| nspace.clone()).collect();
         names.sort();
@@ -177,13 +186,13 @@ impl ReplyCache {
     /// # Errors
     /// `NOMEM`.
     pub fn rank(&self, nspace: &[u8], rank: Rank) -> Result<Vec<(Key, Value)>> {
-        let namespaces = forked::read(&self.namespaces)?;
+        let namespaces = self.namespaces.read()?;
         let published = namespaces.get(nspace).into_iter().flat_map(|namespace| namespace.modex.rank(rank));
         published.map(|(key, value)| Ok((key.clone(), value.copy()?))).collect()
     }
 
     fn with(&self, nspace: Nspace, change: impl FnOnce(&mut Namespace) -> Result<()>) -> Result<()> {
-        let mut namespaces = self.namespaces.write();
+        let mut namespaces = self.namespaces.wait_write();
         let changed = change(namespaces.entry(nspace.clone()).or_insert_with(|| Namespace {
             job: JobData::new(nspace),
             is_whole: false,

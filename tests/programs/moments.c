@@ -147,22 +147,48 @@ static void *call_always(void *argument)
     return NULL;
 }
 
+/* A thread that puts and never gets: long values, which the library frees again and again. */
+static void *put_always(void *unused)
+{
+    static char text[20 << 10];
+    (void) unused;
+    memset(text, 'x', sizeof(text) - 1);
+    pmix_value_t value = { .type = PMIX_STRING, .data.string = text };
+    while (!is_over) {
+        well(PMIx_Put(PMIX_LOCAL, "moments.long", &value), "PMIx_Put of a long value beside forks");
+    }
+    return NULL;
+}
+
+/* PMIX_DELETE_INTERNAL and so on of later releases: a value that this process has put is not there any more. */
+enum { DELETE_GLOBAL = 7 };
+
+/* The last kinds of children, which call. */
+enum { GETS = 3, PUTS, STARTS, KINDS };
+
 /* A child of a rank that calls is told that it is not the rank, or gets what shared memory has. It must not hang or crash, and its parent must
  * notice nothing. */
 static void be_child(int kind)
 {
-    pmix_proc_t proc;
-    pmix_value_t *value = NULL;
+    pmix_proc_t proc, *procs = NULL;
+    size_t count = 0;
+    pmix_value_t *value = NULL, number = { .type = PMIX_UINT32, .data.uint32 = 1 };
     alarm(20);
     switch (kind) {
     case 0: _exit(0);
     case 1: exit(0);
     case 2: execl("/bin/true", "true", NULL); _exit(127);
-    case 3:
+    case GETS:
         PMIx_Get(&me, "moments.0", NULL, 0, &value);
         PMIx_Fence(&me, 1, NULL, 0);
         PMIx_Commit();
         _exit(0);
+    case PUTS:
+        PMIx_Put(PMIX_LOCAL, "moments.0", &number);
+        PMIx_Put(DELETE_GLOBAL, "moments.0", &number);
+        PMIx_Get(&me, "moments.0", NULL, 0, &value);
+        PMIx_Resolve_peers(NULL, NULL, &procs, &count);
+        exit(0);
     default:
         PMIx_Finalize(NULL, 0);
         PMIx_Init(&proc, NULL, 0);
@@ -185,16 +211,22 @@ static void fork_one(int number, int kind)
 
 static void forks(int count)
 {
-    pthread_t callers[CALLERS];
+    pthread_t callers[CALLERS], putter;
     well(PMIx_Init(&me, NULL, 0), "PMIx_Init");
     for (uintptr_t i = 0; i < CALLERS; i++) {
         pthread_create(&callers[i], NULL, call_always, (void *) i);
     }
-    /* A thread may hold any lock now, which nobody releases in the child. Seven of ten children call. */
+    pthread_create(&putter, NULL, put_always, NULL);
+    /* A thread may hold any lock now, which nobody releases in the child. Seven of ten children call. The thread that forks has called
+     * nothing before the half. */
     for (int i = 0; i < count; i++) {
-        fork_one(i, i % 10 < 3 ? i % 10 : 3 + i % 2);
+        if (i == count / 2) {
+            learn_size();
+        }
+        fork_one(i, i % 10 < GETS ? i % 10 : GETS + i % (KINDS - GETS));
     }
     is_over = true;
+    pthread_join(putter, NULL);
     for (int i = 0; i < CALLERS; i++) {
         pthread_join(callers[i], NULL);
     }

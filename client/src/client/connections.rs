@@ -10,14 +10,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::RwLock;
 use pmix_dstore::fallible_alloc;
 use pmix_dstore::model::{Info, KeyRef, NSPACE_LEN_MAX, Nspace, Proc, Rank, Result, Status, Value, keys};
 use pmix_dstore::realm_resolution::{self, JobLookup, Selector};
 
 use super::{Client, Inner};
 use crate::events::range;
-use crate::forked;
+use crate::forked::{Fork, RwLock};
 use crate::operation::Operation;
 
 /// The largest number of members. It bounds the cost of a wrong job size.
@@ -57,12 +56,17 @@ impl Connections {
         self.has_any.load(Ordering::Acquire)
     }
 
+    /// Holds the lock during a fork.
+    pub fn hold_for_fork<'a>(&'a self, fork: &mut Fork<'a>) {
+        fork.hold_writing(&self.by_name);
+    }
+
     /// The members of a namespace; `None` for any other name.
     pub fn members(&self, nspace: &[u8]) -> Option<Arc<Vec<Proc>>> {
         if !self.has_any() {
             return None;
         }
-        forked::read(&self.by_name).ok()?.get(nspace).map(|connection| Arc::clone(&connection.members))
+        self.by_name.read().ok()?.get(nspace).map(|connection| Arc::clone(&connection.members))
     }
 
     /// Notes a connect.
@@ -70,7 +74,7 @@ impl Connections {
     /// # Errors
     /// `ERR_EXISTS` if other processes have this name.
     fn add(&self, name: Nspace, members: Vec<Proc>, directives: Vec<Info>) -> Result<()> {
-        let mut by_name = self.by_name.write();
+        let mut by_name = self.by_name.wait_write();
         let new = Connection { members: Arc::new(members), directives, count: 1 };
         match by_name.get_mut(&name) {
             Some(known) if known.members != new.members => return Err(Status::ERR_EXISTS),
@@ -84,7 +88,7 @@ impl Connections {
 
     /// Notes a disconnect of processes, each named once. The name is unknown after as many as there were connects.
     fn remove(&self, mut procs: Vec<Proc>, id: Option<&[u8]>) {
-        let mut by_name = self.by_name.write();
+        let mut by_name = self.by_name.wait_write();
         let mut is_of = |known: &Connection| {
             let of_known = Info::find(&known.directives, keys::CONNECT_ID).and_then(Value::as_text);
             if of_known != id || known.members.len() != procs.len() {
@@ -109,9 +113,9 @@ impl Connections {
     /// Replaces the names of connections by real processes. The directives are those of the connection, if all processes are of one.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` for a rank that a connection does not have; `ERR_NOMEM`; as [`forked::read`].
+    /// `ERR_BAD_PARAM` for a rank that a connection does not have; `ERR_NOMEM`; as [`RwLock::read`].
     fn expand(&self, procs: Vec<Proc>) -> Result<(Vec<Proc>, Vec<Info>)> {
-        let by_name = forked::read(&self.by_name)?;
+        let by_name = self.by_name.read()?;
         let Some(first) = procs.iter().find_map(|proc| by_name.get_key_value(proc.nspace.as_bytes())) else {
             return Ok((procs, Vec::new()));
         };
@@ -132,7 +136,7 @@ impl Connections {
 
     /// Whether any of these processes is named by a connection.
     fn name_any<'p>(&self, mut procs: impl Iterator<Item = &'p Proc>) -> bool {
-        forked::read(&self.by_name).is_ok_and(|by_name| procs.any(|proc| by_name.contains_key(proc.nspace.as_bytes())))
+        self.by_name.read().is_ok_and(|by_name| procs.any(|proc| by_name.contains_key(proc.nspace.as_bytes())))
     }
 }
 

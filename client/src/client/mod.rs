@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use pmix_dstore::codec::Packer;
 use pmix_dstore::fallible_alloc;
 use pmix_dstore::gather::GatherBuf;
@@ -35,7 +35,7 @@ use self::output::Outputs;
 use crate::channel::{ANY_STORE, Channel, Greet, Incoming, Joinable, OUR_STORE, Sink};
 use crate::commit::Puts;
 use crate::events::Registry;
-use crate::forked;
+use crate::forked::{self, Fork};
 use crate::get_counts;
 use crate::get_options::timeout_of;
 use crate::late::Limited;
@@ -102,7 +102,7 @@ pub(crate) struct Inner {
     /// The server's address, as peers use it.
     pub(crate) server_uri: OnceLock<String>,
     pub(crate) local: Local,
-    pub(crate) puts: Mutex<Puts>,
+    pub(crate) puts: forked::Mutex<Puts>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) groups: Groups,
     pub(crate) connections: Connections,
@@ -211,7 +211,7 @@ impl Client {
             let _ = connected.inner.server_uri.set(server.to_string());
         }
         // Others may have values of a client that this process was before.
-        connected.inner.puts.lock().has_sent = HAS_COMMITTED.load(Ordering::Relaxed);
+        connected.inner.puts.wait_lock().has_sent = HAS_COMMITTED.load(Ordering::Relaxed);
         connected.inner.report_corruption();
         if is_our_server && env.restart.is_some() {
             // Somebody must see the connection end, also while the program computes: the next server counts who does not come again as lost.
@@ -278,7 +278,7 @@ impl Client {
             joinable: OnceLock::new(),
             server_uri: OnceLock::new(),
             local,
-            puts: Mutex::new(Puts::new(is_our_server)),
+            puts: forked::Mutex::new(Puts::new(is_our_server)),
             registry: Arc::default(),
             groups: Groups::default(),
             connections: Connections::default(),
@@ -378,7 +378,7 @@ impl Client {
                     packer.len()
                 }
             };
-            inner.puts()?.put(key.clone(), scope, Arc::clone(&value), len)?;
+            inner.puts.lock()?.put(key.clone(), scope, Arc::clone(&value), len)?;
         }
         inner.local.overlay.set(&inner.me.nspace, inner.me.rank, key, value, Origin::Own)
     }
@@ -402,7 +402,7 @@ impl Client {
         if key.is_reserved() {
             return Ok(());
         }
-        let mut puts = self.inner.puts()?;
+        let mut puts = self.inner.puts.lock()?;
         let is_still_put = match scope {
             Scope::Internal => puts.scope_of(&key).is_some(),
             scope if has_server => puts.delete(&key, scope)?.is_some(),
@@ -442,7 +442,7 @@ impl Client {
             return Ok(());
         }
         // Hold the lock during the request: a commit of another thread must not overtake this one.
-        let mut puts = inner.puts()?;
+        let mut puts = inner.puts.lock()?;
         // This commit sends the values of a refused one again.
         let _ = inner.refused_commit(&mut puts);
         let parts = puts.parts()?;
@@ -489,7 +489,7 @@ impl Client {
         self.inner.ask(Request::Fence { procs, infos }, timeout, |inner, reply: FenceReply| {
             outcome(reply.status)?;
             inner.after_fence();
-            inner.refused_commit(&mut inner.puts.lock())
+            inner.refused_commit(&mut *inner.puts.lock()?)
         })
     }
 
@@ -543,6 +543,10 @@ impl Client {
             result = self.fence(&[], time.cloned().collect()).wait();
         }
         inner.is_final.store(true, Ordering::Release);
+        if forked::is_child() {
+            // Server, handlers, input and output are the parent's.
+            return result;
+        }
         // Call no handler from now on: the application may unload its code.
         inner.registry.close();
         inner.inputs.stop();
@@ -558,7 +562,7 @@ impl Client {
                 answer => result.and(answer),
             };
             // No fence or connect has reported it since the commit.
-            result = result.and(inner.puts().map_or(Ok(()), |mut puts| inner.refused_commit(&mut puts)));
+            result = result.and(inner.puts.lock().map_or(Ok(()), |mut puts| inner.refused_commit(&mut puts)));
         }
         inner.link.close();
         // Output may come until the server has answered.
@@ -568,12 +572,12 @@ impl Client {
 }
 
 impl Inner {
-    /// What this process has put. A commit holds it while it sends.
-    ///
-    /// # Errors
-    /// As [`forked::read`].
-    fn puts(&self) -> Result<MutexGuard<'_, Puts>> {
-        forked::lock(&self.puts)
+    /// Holds during a fork the locks of what a child may use, in the order in which other threads take several of them: a commit holds the
+    /// puts while it does the rest.
+    pub(crate) fn hold_for_fork<'a>(&'a self, fork: &mut Fork<'a>) {
+        fork.hold(&self.puts, |_| ());
+        self.connections.hold_for_fork(fork);
+        self.local.hold_for_fork(fork);
     }
 
     /// The current kind: a singleton becomes `Launched` when it joins a server.

@@ -163,7 +163,7 @@ impl Client {
         self.inner.ask(request, timeout, |inner, reply: ConnectReply| {
             outcome(reply.status)?;
             reply.jobs.into_iter().try_for_each(|(nspace, kvals)| inner.learn(nspace, kvals))?;
-            inner.refused_commit(&mut inner.puts.lock())?;
+            inner.refused_commit(&mut *inner.puts.lock()?)?;
             finish(inner)
         })
     }

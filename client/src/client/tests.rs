@@ -691,7 +691,7 @@ fn a_key_that_was_deleted_without_a_server_is_not_sent() {
         singleton.put(Scope::Global, key.into(), Value::Int(1)).unwrap();
     }
     assert_eq!(singleton.delete(Scope::Global, "deleted".into()), Ok(()));
-    let puts = singleton.inner.puts.lock();
+    let puts = singleton.inner.puts.wait_lock();
     let sent: Vec<_> = puts
         .parts()
         .unwrap()

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use pmix_dstore::model::{Info, Value, keys};
 
 use self::scan::Found;
-pub use self::scan::ended;
+pub use self::scan::{ended, has_ended};
 use crate::Environment;
 use crate::env::ServerUri;
 use crate::rendezvous::{Contact, ContactFile, Point, Unusable, date};

@@ -183,6 +183,21 @@ impl LeftOut {
     }
 }
 
+/// Whether a process has ended, though its parent may not have taken note of it.
+#[must_use]
+pub fn has_ended(pid: i32) -> bool {
+    if pid <= 0 {
+        return false;
+    }
+    if !lives(pid) {
+        return true;
+    }
+    let stat = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The state comes after the name, which may contain any bytes.
+    let end = stat.iter().rposition(|byte| *byte == b')').unwrap_or_default();
+    stat.get(end + 2).is_some_and(|state| matches!(state, b'Z' | b'X'))
+}
+
 /// Whether a process may be alive. The check must allow for EPERM, because the process may be another user's.
 pub(crate) fn lives(pid: i32) -> bool {
     pid > 0 && kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH)

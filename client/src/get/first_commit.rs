@@ -44,7 +44,7 @@ impl Inner {
             && self.local.is_own(remote.nspace.as_bytes())
             && !self.local.reply_cache.has_heard_of(rank)
             && self.is_neighbour(rank)
-            && self.puts.lock().has_committed
+            && self.puts.lock().is_ok_and(|puts| puts.has_committed)
     }
 
     fn is_neighbour(&self, rank: Rank) -> bool {

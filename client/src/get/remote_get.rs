@@ -37,7 +37,7 @@ impl RemoteGet {
     /// The request after a local miss.
     ///
     /// # Errors
-    /// `BAD_PARAM` for a name that is too long.
+    /// `BAD_PARAM` for a name that is too long; `UNREACH` in a forked child, maybe.
     #[cold]
     pub fn new(inner: &Inner, lookup: &Lookup<'_>) -> Result<RemoteGet> {
         let Lookup { is_own, rank, options, .. } = *lookup;
@@ -52,7 +52,7 @@ impl RemoteGet {
             // The value cannot arrive later, so the server must not wait for it.
             infos.push(Info::new(keys::IMMEDIATE, Value::Bool(true)));
         }
-        let fences = *inner.local.reply_cache.fences();
+        let fences = *inner.local.reply_cache.fences()?;
         Ok(RemoteGet { nspace, rank, key, infos, refresh: options.flags.refresh(), asks, fences })
     }
 
@@ -238,7 +238,7 @@ impl Inner {
     /// Caches the server's values of a rank. On `NOMEM` they are not cached; a later Get asks again.
     fn keep_rank(&self, remote: &RemoteGet, proc: &Proc, kvals: Vec<Kval>) {
         self.note_first_values(proc);
-        let fences = self.local.reply_cache.fences();
+        let Ok(fences) = self.local.reply_cache.fences() else { return };
         // Another thread may have completed a fence since this request was sent. Then the reply may be older than
         // values from the fence, and must not hide them.
         if !self.keeps() || *fences != remote.fences {

@@ -21,6 +21,9 @@ use std::ptr;
 
 use sync::{Arc, AtomicPtr, AtomicUsize, Mutex, Ordering};
 
+#[cfg(not(loom))]
+use crate::forked::Fork;
+
 /// Prepares the barriers of this process. Call it before the process starts threads. Later calls may have no effect; then Gets are
 /// slower.
 #[cfg(not(loom))]
@@ -88,19 +91,19 @@ impl Slots {
     /// A slot for the calling thread.
     pub fn new_slot(&self) -> Arc<Slot> {
         let slot = Arc::new(Slot { used: AtomicPtr::new(ptr::null_mut()) });
-        self.all.lock().push(Arc::clone(&slot));
+        self.all.wait_lock().push(Arc::clone(&slot));
         slot
     }
 
     /// Removes a free slot, whose thread ends, from the list of slots to scan.
     pub fn forget_slot(&self, slot: &Arc<Slot>) {
-        self.all.lock().retain(|other| !Arc::ptr_eq(other, slot));
+        self.all.wait_lock().retain(|other| !Arc::ptr_eq(other, slot));
     }
 
     /// Whether no thread except that of slot `mine` uses a value. If so, no other thread still reads data that was unlinked
     /// before this call.
     pub fn is_unused(&self, mine: *const Slot) -> bool {
-        let all = self.all.lock();
+        let all = self.all.wait_lock();
         let is_free =
             |slot: &Arc<Slot>| ptr::eq(Arc::as_ptr(slot), mine) || slot.used.load(Ordering::Acquire).is_null();
         sync::heavy_barrier() && all.iter().all(is_free)
@@ -115,13 +118,19 @@ impl Slots {
         Counted(count)
     }
 
+    /// Holds the lock during a fork. Who holds that of a cell takes it before this one.
+    #[cfg(not(loom))]
+    pub(crate) fn hold_for_fork<'a>(&'a self, fork: &mut Fork<'a>) {
+        fork.hold(&self.all, |_| ());
+    }
+
     /// Begins a grace period: it is over when each reader of now has ended, that of the calling thread included. Then nobody still reads data
     /// that was unlinked before this call. `None` if the kernel refuses the barrier.
     pub fn begin_grace(&'static self) -> Option<GracePeriod> {
         // Before the lock: a child that is forked meanwhile would find it taken for ever. A slot that is added after it is that of a thread
         // which finds what is there now.
         sync::heavy_barrier().then(|| {
-            let readers = self.all.lock().to_vec();
+            let readers = self.all.wait_lock().to_vec();
             let turn = self.turn.load(Ordering::Relaxed) % 2;
             GracePeriod { readers, counts: 2, turn, slots: self }
         })
@@ -191,7 +200,7 @@ impl<T> HazardCell<T> {
     #[must_use]
     pub fn set(&self, value: T) -> Vec<Arc<T>> {
         let value = Arc::new(value);
-        let mut state = self.state.lock();
+        let mut state = self.state.wait_lock();
         self.pointer.store(Arc::as_ptr(&value).cast_mut(), Ordering::Release);
         state.live = Some(value);
         state.sweep(self.slots)
@@ -200,16 +209,22 @@ impl<T> HazardCell<T> {
     /// Empties the cell. Returns the removed and retired values that are no longer in use, for the caller to drop.
     #[must_use]
     pub fn take(&self) -> Vec<Arc<T>> {
-        let mut state = self.state.lock();
+        let mut state = self.state.wait_lock();
         self.pointer.store(ptr::null_mut(), Ordering::Relaxed);
         let value = state.live.take();
         state.retired.extend(value);
         state.sweep(self.slots)
     }
 
+    /// Holds the lock during a fork. Returns the value, which is not removed before the fork is over.
+    #[cfg(not(loom))]
+    pub(crate) fn hold_for_fork<'a>(&'a self, fork: &mut Fork<'a>) -> Option<*const T> {
+        fork.hold(&self.state, |state| state.live.as_ref().map(Arc::as_ptr))?
+    }
+
     /// The value with a reference count of its own, which keeps it alive.
     pub fn hold(&self) -> Option<Arc<T>> {
-        if self.is_set() { self.state.lock().live.clone() } else { None }
+        if self.is_set() { self.state.wait_lock().live.clone() } else { None }
     }
 
     /// Whether there is a value.
@@ -248,7 +263,7 @@ impl<T> State<T> {
         if self.retired.is_empty() {
             return Vec::new();
         }
-        let slots = slots.all.lock();
+        let slots = slots.all.wait_lock();
         if !sync::heavy_barrier() {
             return Vec::new();
         }

@@ -9,7 +9,7 @@ pub(super) use loom::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 pub(super) use modelled::{Mutex, heavy_barrier, light_barrier};
 
 #[cfg(not(loom))]
-pub(super) use parking_lot::Mutex;
+pub(super) use crate::forked::Mutex;
 #[cfg(not(loom))]
 pub(super) use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
@@ -31,7 +31,7 @@ mod modelled {
             Mutex(loom::sync::Mutex::new(value))
         }
 
-        pub(in super::super) fn lock(&self) -> MutexGuard<'_, T> {
+        pub(in super::super) fn wait_lock(&self) -> MutexGuard<'_, T> {
             self.0.lock().expect("nobody panics with the lock")
         }
     }

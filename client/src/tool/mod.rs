@@ -23,7 +23,7 @@ use pmix_dstore::model::{Info, Nspace, Proc, Rank, Result, Status, Value, keys};
 use self::find::{Candidate, ToolTarget};
 use crate::channel::{Channel, Offline, Reached, Sink, credentials_of_tool};
 use crate::client::{Client, ClientKind, Inner, job_info, sink};
-pub use crate::discovery::{FoundServer, ServerKind, ended, servers, servers_and_left_out};
+pub use crate::discovery::{FoundServer, ServerKind, ended, has_ended, servers, servers_and_left_out};
 use crate::get_options::timeout_of;
 use crate::output::Format;
 use crate::rendezvous::Contact;

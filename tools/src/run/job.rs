@@ -30,14 +30,24 @@ pub(super) struct Session {
     cluster: Option<String>,
 }
 
+/// A node's name without its domain.
+pub(super) fn node_name(full_name: &str) -> String {
+    full_name.split('.').next().filter(|name| !name.is_empty()).unwrap_or("localhost").to_owned()
+}
+
+/// With what the namespace of a launcher of the node begins; its process follows.
+pub(super) fn name_prefix(hostname: &str) -> String {
+    format!("run-{hostname}-")
+}
+
 impl Session {
     /// The server of this process.
     pub fn new(universe: u32, bind_to: BindTo, cluster: Option<String>) -> Result<Session, String> {
         let full_name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
-        let hostname = full_name.split('.').next().filter(|name| !name.is_empty()).unwrap_or("localhost").to_owned();
+        let hostname = node_name(&full_name);
         // Without a dot in the server's: stock tools take an address's text up to its first dot for the namespace. And without `pmix`
         // before it: programs build keys from their namespace, and keys with that prefix are reserved.
-        let server = super::nspace(format!("run-{hostname}-{}", std::process::id()))?;
+        let server = super::nspace(format!("{}{}", name_prefix(&hostname), std::process::id()))?;
         Ok(Session { server: Proc::new(server, Rank(0)), hostname, full_name, universe, bind_to, cluster })
     }
 

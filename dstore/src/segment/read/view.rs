@@ -1,5 +1,6 @@
 //! All segments of one namespace, for a reader.
 
+use std::ops::DerefMut;
 use std::sync::Arc;
 
 use super::fast_path::FastValue;
@@ -352,9 +353,16 @@ impl NamespaceView {
         count_of(self.page.whole_count()).unwrap_or(0)
     }
 
-    /// Why a segment was not attached at the last refresh, or is not reliable any more.
+    /// The state of the refreshes. In a forked child, a thread of the parent may hold the lock for ever: then `None`, and the mapped segments
+    /// still answer.
+    fn refresher(&self) -> Option<impl DerefMut<Target = Refresher>> {
+        let is_at_home = std::process::id() == self.pid;
+        if is_at_home { Some(self.refresher.lock()) } else { self.refresher.try_lock() }
+    }
+
+    /// Why a segment was not attached at the last refresh, or is not reliable any more. In a forked child maybe `None`.
     pub fn last_error(&self) -> Option<AttachError> {
-        let refresher = self.refresher.lock();
+        let refresher = self.refresher()?;
         let damaged = refresher.live.iter().chain(refresher.replaced()).find(|known| known.segment.is_damaged());
         let path = damaged
             .and_then(|known| known.entry.as_ref())
@@ -421,9 +429,7 @@ impl NamespaceView {
     pub fn refresh(&self) {
         // The Get that leads here may have made no system call yet, so cancellation may be enabled.
         let _uncancelled = Uncancelled::begin();
-        // In a forked child, a thread of the parent may hold the lock for ever; the mapped segments still answer.
-        let is_at_home = std::process::id() == self.pid;
-        let refresher = if is_at_home { Some(self.refresher.lock()) } else { self.refresher.try_lock() };
+        let refresher = self.refresher();
         let Some(mut refresher) = refresher else { return };
         for attempt in 1..=Self::ATTEMPTS_MAX {
             let mut count = self.page.whole_count();

@@ -5,16 +5,16 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::errno::Errno;
-use nix::sys::signal::kill;
-use nix::unistd::{Pid, gethostname};
+use nix::unistd::gethostname;
 use pmix_client::Client;
+use pmix_client::tool::has_ended;
 use pmix_dstore::fallible_alloc;
 use pmix_dstore::model::{App, Info, Nspace, Proc, Status, Value, keys};
 
 use super::super::acknowledged;
 use super::super::args::Dvm;
 use super::super::complain;
+use super::super::job::{name_prefix, node_name};
 use super::{Front, News, Teller, connect, hear, write_output};
 
 /// The pauses between two attempts: the first, and the longest.
@@ -186,8 +186,7 @@ fn launcher_of(job: &Nspace) -> Option<String> {
 /// The process of the launcher of a job, if that is one of this host.
 fn process_of(job: &Nspace) -> Option<i32> {
     let host = gethostname().unwrap_or_default().to_string_lossy().into_owned();
-    let beginning = format!("run-{}-", host.split('.').next().unwrap_or_default());
-    launcher_of(job)?.strip_prefix(&beginning)?.parse().ok()
+    launcher_of(job)?.strip_prefix(&name_prefix(&node_name(&host)))?.parse().ok()
 }
 
 fn is_of_this_host(job: &Nspace) -> bool {
@@ -196,15 +195,7 @@ fn is_of_this_host(job: &Nspace) -> bool {
 
 /// Whether the launcher of a job may live: one of another host is not looked for.
 fn may_live(job: &Nspace) -> bool {
-    process_of(job).is_none_or(|pid| kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH) && !has_ended(pid))
-}
-
-/// Whether a process has ended whose parent has not taken notice of that.
-fn has_ended(pid: i32) -> bool {
-    let stat = std::fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The state comes after the name, which may contain any character.
-    let end = stat.iter().rposition(|byte| *byte == b')').unwrap_or_default();
-    stat.get(end + 2).is_some_and(|state| matches!(state, b'Z' | b'X'))
+    process_of(job).is_none_or(|pid| !has_ended(pid))
 }
 
 #[cfg(test)]
