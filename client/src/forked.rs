@@ -1,11 +1,8 @@
 //! Locks that a forked child may take. A thread of the parent may have held one at the fork, and nobody releases the child's copy of it.
 //!
-//! Two measures keep a child from waiting for ever:
-//!
-//! * The thread that forks holds these locks during the fork ([`Fork`]; `process::forks` says which): so the child has each of them free,
-//!   and what it protects whole.
-//! * A child does not wait for a lock that it does not get at once, where the program has made it by another way than `fork()`, or another
-//!   thread has held the lock for too long.
+//! So the thread that forks holds these locks during the fork (`process::forks` says which): the child has each of them free, and what it
+//! protects whole. There are two exceptions. A thread that forks waits only so long for a lock; and a child that was made by `_Fork()` or by
+//! the call `clone` itself runs no handlers. There `lock`, `read` and `write` refuse instead of waiting, the `wait_` forms wait.
 //!
 //! They are the standard library's locks. `parking_lot` keeps the threads that wait for its locks in a table of the process: a child that
 //! releases a lock for which threads of the parent waited takes a lock of that table, which the fork may have left taken.
@@ -20,8 +17,11 @@ pub(crate) use std::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
 use pmix_dstore::model::{Result, Status};
 
-/// How long a fork waits for the locks. A program that forks in a signal handler may have interrupted the thread that holds one.
-const FORK_WAIT: Duration = Duration::from_millis(500);
+/// How long a fork waits for a lock that is held for less than a microsecond. The program may fork in a signal handler, which has interrupted
+/// the thread that holds the lock.
+const FORK_WAIT: Duration = Duration::from_millis(100);
+/// How long it waits for a lock that a thread may hold while it waits for the server.
+const SHORT_FORK_WAIT: Duration = Duration::from_millis(1);
 
 /// The process that initialised the library; 0 before.
 static HOME: AtomicU32 = AtomicU32::new(0);
@@ -54,9 +54,19 @@ impl<T> Mutex<T> {
         at_once(self.0.try_lock()).map_or_else(|| wait(is_child(), || self.wait_lock()), Ok)
     }
 
-    /// Locks where no child comes that could find it taken.
+    /// Locks and waits for it: for code that no child runs, or a lock that each fork holds.
     pub fn wait_lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Locks for a fork; `None` if another thread does not release it in time.
+    pub fn hold_for_fork(&self) -> Option<MutexGuard<'_, T>> {
+        try_for(FORK_WAIT, || at_once(self.0.try_lock()))
+    }
+
+    /// As [`Mutex::hold_for_fork`], of a lock that a thread may hold while it waits for the server.
+    pub fn hold_for_fork_at_once(&self) -> Option<MutexGuard<'_, T>> {
+        try_for(SHORT_FORK_WAIT, || at_once(self.0.try_lock()))
     }
 }
 
@@ -82,14 +92,20 @@ impl<T> RwLock<T> {
         at_once(self.0.try_write()).map_or_else(|| wait(is_child(), || self.wait_write()), Ok)
     }
 
-    /// Locks for reading where no child comes that could find it taken.
+    /// Locks for reading as [`Mutex::wait_lock`].
     pub fn wait_read(&self) -> RwLockReadGuard<'_, T> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks for writing where no child comes that could find it taken.
+    /// Locks for writing as [`Mutex::wait_lock`].
     pub fn wait_write(&self) -> RwLockWriteGuard<'_, T> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Locks for a fork; `None` if other threads do not release it in time. For writing: a child must not find readers in it either, who
+    /// are not there any more.
+    pub fn hold_for_fork(&self) -> Option<RwLockWriteGuard<'_, T>> {
+        try_for(FORK_WAIT, || at_once(self.0.try_write()))
     }
 }
 
@@ -116,59 +132,19 @@ impl Condvar {
     }
 }
 
-/// The locks that a thread holds while it forks. It takes them in the order in which other threads do that have several.
-pub(crate) struct Fork<'a> {
-    held: Vec<Box<dyn Guard + 'a>>,
-    until: Instant,
-}
-
-/// A lock that is held until this is dropped.
-trait Guard {}
-
-impl<T> Guard for MutexGuard<'_, T> {}
-
-impl<T> Guard for RwLockWriteGuard<'_, T> {}
-
-impl Drop for Fork<'_> {
-    fn drop(&mut self) {
-        // The last one first: it may be in a value that the lock before it protects.
-        while let Some(held) = self.held.pop() {
-            drop(held);
+/// Tries until it succeeds or the time is over. In a child once: whoever has the lock is not there any more.
+fn try_for<G>(limit: Duration, mut attempt: impl FnMut() -> Option<G>) -> Option<G> {
+    const YIELDS: u32 = 64;
+    const PAUSE: Duration = Duration::from_micros(50);
+    let until = Instant::now() + limit;
+    for count in 0.. {
+        let held = attempt();
+        if held.is_some() || is_child() || Instant::now() >= until {
+            return held;
         }
+        if count < YIELDS { thread::yield_now() } else { thread::sleep(PAUSE) }
     }
-}
-
-impl<'a> Fork<'a> {
-    /// No locks yet.
-    pub fn new() -> Fork<'a> {
-        Fork { held: Vec::new(), until: Instant::now() + FORK_WAIT }
-    }
-
-    /// Holds a lock, and looks at what it protects; `None` if another thread does not release it in time.
-    pub fn hold<T, R>(&mut self, lock: &'a Mutex<T>, look: impl FnOnce(&T) -> R) -> Option<R> {
-        let guard = self.wait(|| at_once(lock.0.try_lock()))?;
-        let seen = look(&guard);
-        self.held.push(Box::new(guard));
-        Some(seen)
-    }
-
-    /// Holds a lock alone: a child must not find readers in it either, who are not there any more.
-    pub fn hold_writing<T>(&mut self, lock: &'a RwLock<T>) {
-        if let Some(guard) = self.wait(|| at_once(lock.0.try_write())) {
-            self.held.push(Box::new(guard));
-        }
-    }
-
-    /// Tries until the time is over.
-    fn wait<G>(&self, mut attempt: impl FnMut() -> Option<G>) -> Option<G> {
-        loop {
-            let held = attempt();
-            if held.is_some() || Instant::now() >= self.until {
-                return held;
-            }
-            thread::yield_now();
-        }
-    }
+    None
 }
 
 /// The lock, unless it is taken.
@@ -222,16 +198,17 @@ mod tests {
     }
 
     #[test]
-    fn a_fork_holds_what_it_gets_in_time() {
+    fn a_fork_waits_for_a_lock_and_not_for_ever() {
         let (free, taken, read) = (Mutex::new(1), Mutex::new(2), RwLock::from(3));
         let held = taken.wait_lock();
-        let mut fork = Fork::new();
-        fork.until = Instant::now();
-        assert_eq!((fork.hold(&free, |value| *value), fork.hold(&taken, |value| *value)), (Some(1), None));
-        fork.hold_writing(&read);
-        assert!(at_once(free.0.try_lock()).is_none() && at_once(read.0.try_read()).is_none());
-        drop(fork);
-        assert!(at_once(free.0.try_lock()).is_some() && at_once(read.0.try_read()).is_some());
-        drop(held);
+        let holding = (free.hold_for_fork(), read.hold_for_fork());
+        assert!(holding.0.is_some() && holding.1.is_some() && at_once(read.0.try_read()).is_none());
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| (taken.hold_for_fork_at_once().is_some(), taken.hold_for_fork().is_some()));
+            assert_eq!(waiting.join().unwrap(), (false, false));
+            let waiting = scope.spawn(|| try_for(Duration::from_secs(60), || at_once(taken.0.try_lock())).is_some());
+            drop(held);
+            assert!(waiting.join().unwrap());
+        });
     }
 }

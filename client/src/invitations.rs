@@ -146,7 +146,7 @@ impl Client {
 
     /// The values that this process has put for other nodes, which it sends to the group; `None` if there are none.
     fn contribution(&self) -> Option<Info> {
-        let puts = self.inner.puts.wait_lock();
+        let puts = self.inner.puts.lock().ok()?;
         let mut infos = vec![Info::new(keys::PROCID, Value::Proc(self.me().clone()))];
         infos.extend(puts.remote().map(|(key, value)| Info::new(key.clone(), value.clone())));
         (infos.len() > 1).then(|| Info::new(keys::PROC_INFO_ARRAY, Value::infos(infos)))

@@ -12,13 +12,12 @@ use pmix_dstore::qualified;
 use pmix_dstore::realm_resolution::{self, Caller, Selector};
 use pmix_dstore::segment::{FastResult, FastValue, JobReader, NamespaceView, Target};
 
-use crate::forked::Fork;
 use crate::lookup::{Deliver, Lookup, NspaceRef, deliver};
-use crate::other_jobs::OtherJobs;
-use crate::overlay::Overlay;
+use crate::other_jobs::{self, OtherJobs};
+use crate::overlay::{self, Overlay};
 use crate::own_segments::OwnSegments;
 use crate::pin::{Reader, Reading};
-use crate::reply_cache::ReplyCache;
+use crate::reply_cache::{self, ReplyCache};
 use crate::source::{self, Source};
 use pmix_wire::jobinfo;
 
@@ -75,6 +74,13 @@ impl OwnNspace {
     }
 }
 
+/// The locks during a fork.
+pub(crate) struct Held<'a> {
+    _overlay: overlay::Held<'a>,
+    _reply_cache: reply_cache::Held<'a>,
+    _others: other_jobs::Held<'a>,
+}
+
 impl Local {
     /// A read path with the data of `view` and `job` only.
     pub fn new(me: Proc, hostname: Vec<u8>, view: Option<NamespaceView>, job: Option<JobData>) -> Local {
@@ -84,11 +90,10 @@ impl Local {
         Local { me, name, hostname, overlay, segments, job, others, reply_cache }
     }
 
-    /// Holds during a fork the locks of what a child may use.
-    pub fn hold_for_fork<'a>(&'a self, fork: &mut Fork<'a>) {
-        self.others.hold_for_fork(fork);
-        self.reply_cache.hold_for_fork(fork);
-        self.overlay.hold_for_fork(fork);
+    /// Holds for a fork the locks of what a child may use, in the order in which other threads take several of them.
+    pub fn hold_for_fork(&self) -> Held<'_> {
+        let (others, reply_cache) = (self.others.hold_for_fork(), self.reply_cache.hold_for_fork());
+        Held { _overlay: self.overlay.hold_for_fork(), _reply_cache: reply_cache, _others: others }
     }
 
     /// Whether segments of other jobs may be mapped, too.

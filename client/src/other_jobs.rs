@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use pmix_dstore::model::Nspace;
 use pmix_dstore::segment::NamespaceView;
 
-use crate::forked::{Fork, RwLock};
+use crate::forked::{RwLock, RwLockWriteGuard};
 
 /// How long a job counts as one without segments before the server is asked again. It may be about to start.
 pub(crate) const AGAIN: Duration = Duration::from_secs(1);
@@ -47,15 +47,20 @@ pub struct OtherJobs {
     jobs: RwLock<BTreeMap<Nspace, Segments>>,
 }
 
+/// The lock during a fork.
+pub(crate) struct Held<'a> {
+    _jobs: Option<RwLockWriteGuard<'a, BTreeMap<Nspace, Segments>>>,
+}
+
 impl OtherJobs {
     /// `is_on`: segments may be mapped.
     pub fn new(is_on: bool) -> OtherJobs {
         OtherJobs { is_on, ..OtherJobs::default() }
     }
 
-    /// Holds the lock during a fork.
-    pub fn hold_for_fork<'a>(&'a self, fork: &mut Fork<'a>) {
-        fork.hold_writing(&self.jobs);
+    /// Holds the lock for a fork.
+    pub fn hold_for_fork(&self) -> Held<'_> {
+        Held { _jobs: self.jobs.hold_for_fork() }
     }
 
     /// The segments of a job, if they are mapped and the server has not given them up.

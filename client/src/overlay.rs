@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use pmix_dstore::model::{Key, KeyRef, Nspace, Proc, Rank, Result, Status, Value};
 use pmix_dstore::{fallible_alloc, qualified};
 
-use crate::forked::{Fork, RwLock, RwLockWriteGuard};
+use crate::forked::{RwLock, RwLockWriteGuard};
 use crate::pin::{self, PinToken};
 
 /// Words of the filter.
@@ -264,6 +264,11 @@ impl State {
     }
 }
 
+/// The lock during a fork.
+pub(crate) struct Held<'a> {
+    _state: Option<RwLockWriteGuard<'a, State>>,
+}
+
 impl Overlay {
     /// An empty overlay.
     pub fn new() -> Overlay {
@@ -286,9 +291,9 @@ impl Overlay {
         }
     }
 
-    /// Holds the lock during a fork.
-    pub fn hold_for_fork<'a>(&'a self, fork: &mut Fork<'a>) {
-        fork.hold_writing(&self.state);
+    /// Holds the lock for a fork.
+    pub fn hold_for_fork(&self) -> Held<'_> {
+        Held { _state: self.state.hold_for_fork() }
     }
 
     /// Stores a value, replacing the previous one. An own value with qualifiers is added to those with other
@@ -380,8 +385,11 @@ impl Overlay {
     }
 
     /// The keys that this process has deleted since the last [`Overlay::forget_deleted`].
-    pub fn deleted(&self) -> Vec<Key> {
-        self.state.wait_read().deleted.keys().cloned().collect()
+    ///
+    /// # Errors
+    /// As [`RwLock::read`].
+    pub fn deleted(&self) -> Result<Vec<Key>> {
+        Ok(self.state.read()?.deleted.keys().cloned().collect())
     }
 
     /// Clears the list of deleted keys: the server has deleted them, too.
@@ -545,12 +553,12 @@ mod tests {
         overlay.forget(&me, &"key".into());
         overlay.forget(&other, &"key".into());
         assert_eq!(ask(1), Ok(None));
-        assert_eq!(overlay.deleted().len(), 2);
+        assert_eq!(overlay.deleted().unwrap().len(), 2);
         overlay.forget_deleted();
         assert_eq!(ask(0), Ok(None), "others may have it");
         overlay.delete(&me, &"key".into(), true).unwrap();
         overlay.set(&nspace, Rank(0), "key".into(), Value::Int(3), Origin::Own).unwrap();
-        assert_eq!((ask(0), overlay.deleted()), (Ok(Some(Value::Int(3))), Vec::new()));
+        assert_eq!((ask(0), overlay.deleted()), (Ok(Some(Value::Int(3))), Ok(Vec::new())));
         overlay.forget(&me, &"key".into());
         assert_eq!(ask(0), Ok(Some(Value::Int(3))), "an own value is nobody else's to delete");
         overlay.delete(&me, &"key".into(), false).unwrap();

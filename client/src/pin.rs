@@ -5,8 +5,7 @@ use std::marker::PhantomData;
 use std::ptr;
 use std::sync::Arc;
 
-use crate::forked::Fork;
-use crate::hazard::{Counted, GracePeriod, Slot, Slots};
+use crate::hazard::{Counted, GracePeriod, HeldSlots, Slot, Slots};
 use crate::patience;
 use crate::thread_slot::ThreadSlotCache;
 
@@ -158,9 +157,9 @@ pub(crate) fn is_unused() -> bool {
     SLOTS.is_unused(SLOT.get())
 }
 
-/// Holds the lock of the slots during a fork.
-pub(crate) fn hold_for_fork(fork: &mut Fork<'static>) {
-    SLOTS.hold_for_fork(fork);
+/// Holds the lock of the slots for a fork.
+pub(crate) fn hold_for_fork() -> HeldSlots<'static> {
+    SLOTS.hold_for_fork()
 }
 
 /// Begins a grace period for segments that were unlinked before this call: when it is over, nobody reads in them, and they can be unmapped.

@@ -16,6 +16,7 @@ use crate::link::progress_externally;
 use crate::pin::{self, Reader};
 pub use crate::pin::{PinToken, Reading};
 use crate::{AttributeLevel, Client, Environment, hazard, recorder, tool};
+pub use forks::watch_forks;
 
 /// The client while the process is initialised.
 static CURRENT: HazardCell<Client> = HazardCell::new(&pin::SLOTS);
@@ -200,7 +201,7 @@ fn init_by(infos: &[Info], connect: impl FnOnce() -> Result<Client>) -> Result<P
         // The reserve comes before all that allocates: without it a failed allocation would end the process.
         let client = fallible_alloc::reserve_emergency().and_then(|()| {
             prepare();
-            forks::watch();
+            watch_forks();
             progress_externally(is_external);
             connect()
         });
@@ -237,7 +238,7 @@ pub fn install(client: Client) -> Result<()> {
     let gone = set(&mut state, client);
     drop(state);
     drop(gone);
-    forks::watch();
+    watch_forks();
     Ok(())
 }
 

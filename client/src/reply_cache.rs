@@ -12,7 +12,7 @@ use pmix_dstore::modex::ModexData;
 use pmix_dstore::qualified;
 use pmix_dstore::realm_resolution::{self, Caller, Selector};
 
-use crate::forked::{Fork, RwLock, RwLockReadGuard};
+use crate::forked::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// The cached data of one namespace.
 struct Namespace {
@@ -32,6 +32,12 @@ pub struct ReplyCache {
     fences: RwLock<u64>,
     /// The ranks of the own job and node from which values have come, or whose first commit a Get has awaited.
     heard_of: Mutex<HashSet<Rank>>,
+}
+
+/// The locks during a fork.
+pub(crate) struct Held<'a> {
+    _namespaces: Option<RwLockWriteGuard<'a, HashMap<Nspace, Namespace>>>,
+    _fences: Option<RwLockWriteGuard<'a, u64>>,
 }
 
 impl ReplyCache {
@@ -79,10 +85,10 @@ impl ReplyCache {
         self.fences.read()
     }
 
-    /// Holds the locks during a fork.
-    pub fn hold_for_fork<'a>(&'a self, fork: &mut Fork<'a>) {
-        fork.hold_writing(&self.fences);
-        fork.hold_writing(&self.namespaces);
+    /// Holds the locks for a fork.
+    pub fn hold_for_fork(&self) -> Held<'_> {
+        let fences = self.fences.hold_for_fork();
+        Held { _namespaces: self.namespaces.hold_for_fork(), _fences: fences }
     }
 
     /// Notes that no Get need await this rank's first commit any more. Without memory for that a later Get asks once more.
@@ -110,11 +116,15 @@ impl ReplyCache {
 
     /// Drops a value that its rank has deleted. A reply in flight may still hold it; the count of fences keeps it out
     /// of the cache.
-    pub fn forget(&self, nspace: &[u8], rank: Rank, key: &[u8]) {
-        *self.fences.wait_write() += 1;
-        if let Some(namespace) = self.namespaces.wait_write().get_mut(nspace) {
+    ///
+    /// # Errors
+    /// As [`RwLock::read`].
+    pub fn forget(&self, nspace: &[u8], rank: Rank, key: &[u8]) -> Result<()> {
+        *self.fences.write()? += 1;
+        if let Some(namespace) = self.namespaces.write()?.get_mut(nspace) {
             namespace.modex.remove(rank, key);
         }
+        Ok(())
     }
 
     /// Whether the cache is empty.
@@ -172,9 +182,9 @@ impl ReplyCache {
         Some(take(&namespace.job))
     }
 
-    /// The jobs of which all data is cached.
+    /// The jobs of which all data is cached; none in a child that cannot tell.
     pub fn jobs(&self) -> Vec<Nspace> {
-        let namespaces = self.namespaces.wait_read();
+        let Ok(namespaces) = self.namespaces.read() else { return Vec::new() };
         let whole = namespaces.iter().filter(|(_, namespace)| namespace.is_whole);
         let mut names: Vec<Nspace> = whole.map(|(nspace, _)| nspace.clone()).collect();
         names.sort();

@@ -37,6 +37,7 @@ pub mod entry;
 pub mod environment;
 pub mod host;
 pub mod keepalive;
+mod loaded;
 pub mod memory;
 pub mod pinned;
 pub mod print;

@@ -4,7 +4,7 @@
 //! that another thread had locked at the fork would stay locked for ever. So the thread that forks holds the engine's lock during
 //! the fork; in the child it still holds it, and [`setup_fork`] uses this guard there.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::OsString;
 use std::mem::ManuallyDrop;
 
@@ -14,19 +14,35 @@ use crate::engine_lock::{EngineLock, ForkGuard};
 use crate::shared_state::SharedState;
 
 thread_local! {
+    /// How many forks this thread has begun and not ended. In a child it never falls to zero. A child may fork again, as may a handler of
+    /// another library within a fork: the lock is taken once.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
     /// The engine's guard, while this thread forks and then in the child. The child never releases it: unlocking would touch the
     /// state of the parent's waiting threads, which do not exist in the child.
     static HELD: RefCell<Option<ManuallyDrop<ForkGuard>>> = const { RefCell::new(None) };
 }
 
-/// Before a fork.
-pub(crate) fn hold(engine: &EngineLock) {
-    HELD.set(Some(ManuallyDrop::new(engine.lock_for_fork())));
+/// Before a fork; `None` where no server runs.
+pub(crate) fn begin(engine: Option<&EngineLock>) {
+    let depth = DEPTH.get();
+    DEPTH.set(depth + 1);
+    if depth == 0 {
+        HELD.set(engine.map(|engine| ManuallyDrop::new(engine.lock_for_fork())));
+    }
 }
 
 /// After a fork, in the parent.
-pub(crate) fn let_go() {
-    drop(HELD.take().map(ManuallyDrop::into_inner));
+pub(crate) fn end() {
+    let depth = DEPTH.get() - 1;
+    DEPTH.set(depth);
+    if depth == 0 {
+        drop(HELD.take().map(ManuallyDrop::into_inner));
+    }
+}
+
+/// Whether this is a child whose parent had a server at the fork, or the thread that forks is within the fork.
+pub(crate) fn is_within() -> bool {
+    DEPTH.get() > 0
 }
 
 /// The environment of a client, requested in the server's process or in a forked child. In the server's process a missing

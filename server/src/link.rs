@@ -13,6 +13,7 @@ use pmix_dstore::model::{Result, Status};
 use pmix_wire::Version;
 
 use crate::engine::{Engine, PeerId};
+use crate::fork;
 use crate::own_requests::Taker;
 use crate::shared_state::SharedState;
 
@@ -21,7 +22,8 @@ pub(crate) struct OwnLink(pub Weak<SharedState>);
 
 impl OwnLink {
     fn shared(&self) -> Result<Arc<SharedState>> {
-        self.0.upgrade().filter(|shared| !shared.is_stopped()).ok_or(Status::ERR_UNREACH)
+        // A child has a copy of the server without its thread.
+        self.0.upgrade().filter(|shared| !shared.is_stopped() && !fork::is_within()).ok_or(Status::ERR_UNREACH)
     }
 }
 

@@ -103,9 +103,9 @@ pub fn end_of_tool() {
 /// To be called before a fork, in the parent: some hosts prepare a client's environment in the child.
 pub fn will_fork() {
     // While another thread starts or ends the server, there is none that a child could use.
-    if let Some(running) = RUNNING.try_read().as_deref().and_then(Option::as_ref) {
-        running.server.will_fork();
-    }
+    let running = RUNNING.try_read();
+    let server = running.as_deref().and_then(Option::as_ref).map(|running| &*running.server);
+    Server::will_fork(server);
 }
 
 /// To be called after a fork, in the parent.

@@ -130,6 +130,26 @@ static void structors(void)
 
 /* ---- forks ------------------------------------------------------------------------------------------------------- */
 
+/* Fortran programs may have as many thread-local variables. The C library takes their room from the stack of each thread. */
+static __thread char large[3 << 20];
+
+static void take_event(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t count,
+                       pmix_info_t results[], size_t result_count, pmix_event_notification_cbfunc_fn_t done, void *data)
+{
+    (void) id, (void) status, (void) source, (void) info, (void) count, (void) results, (void) result_count;
+    done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, data);
+}
+
+/* A handler of the program's for its forks: it may call as well. */
+static bool calls_before_fork;
+
+static void get_before_fork(void)
+{
+    if (calls_before_fork) {
+        check_number(me.rank, "moments.start", 7, "before a fork");
+    }
+}
+
 enum { CALLERS = 4 };
 
 static atomic_bool is_over;
@@ -212,7 +232,13 @@ static void fork_one(int number, int kind)
 static void forks(int count)
 {
     pthread_t callers[CALLERS], putter;
+    pthread_atfork(get_before_fork, NULL, NULL);
     well(PMIx_Init(&me, NULL, 0), "PMIx_Init");
+    put_number("moments.start", 7);
+    large[me.rank] = 1;
+    if (PMIx_Register_event_handler(NULL, 0, NULL, 0, take_event, NULL, NULL) < 0) {
+        complain("FAIL rank %u: no event handler", me.rank);
+    }
     for (uintptr_t i = 0; i < CALLERS; i++) {
         pthread_create(&callers[i], NULL, call_always, (void *) i);
     }
@@ -220,9 +246,7 @@ static void forks(int count)
     /* A thread may hold any lock now, which nobody releases in the child. Seven of ten children call. The thread that forks has called
      * nothing before the half. */
     for (int i = 0; i < count; i++) {
-        if (i == count / 2) {
-            learn_size();
-        }
+        calls_before_fork = i >= count / 2;
         fork_one(i, i % 10 < GETS ? i % 10 : GETS + i % (KINDS - GETS));
     }
     is_over = true;

@@ -16,7 +16,7 @@ use pmix_dstore::realm_resolution::{self, JobLookup, Selector};
 
 use super::{Client, Inner};
 use crate::events::range;
-use crate::forked::{Fork, RwLock};
+use crate::forked::{RwLock, RwLockWriteGuard};
 use crate::operation::Operation;
 
 /// The largest number of members. It bounds the cost of a wrong job size.
@@ -50,15 +50,20 @@ struct Connection {
     count: u32,
 }
 
+/// The lock during a fork.
+pub(crate) struct Held<'a> {
+    _by_name: Option<RwLockWriteGuard<'a, BTreeMap<Nspace, Connection>>>,
+}
+
 impl Connections {
     /// Whether this process is in any such namespace.
     pub fn has_any(&self) -> bool {
         self.has_any.load(Ordering::Acquire)
     }
 
-    /// Holds the lock during a fork.
-    pub fn hold_for_fork<'a>(&'a self, fork: &mut Fork<'a>) {
-        fork.hold_writing(&self.by_name);
+    /// Holds the lock for a fork.
+    pub fn hold_for_fork(&self) -> Held<'_> {
+        Held { _by_name: self.by_name.hold_for_fork() }
     }
 
     /// The members of a namespace; `None` for any other name.

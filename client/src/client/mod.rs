@@ -35,12 +35,12 @@ use self::output::Outputs;
 use crate::channel::{ANY_STORE, Channel, Greet, Incoming, Joinable, OUR_STORE, Sink};
 use crate::commit::Puts;
 use crate::events::Registry;
-use crate::forked::{self, Fork};
+use crate::forked::{self, MutexGuard};
 use crate::get_counts;
 use crate::get_options::timeout_of;
 use crate::late::Limited;
 use crate::link::after_call;
-use crate::local::Local;
+use crate::local::{self, Local};
 use crate::operation::{Operation, deadline, outcome};
 use crate::output::Format;
 use crate::overlay::Origin;
@@ -410,7 +410,7 @@ impl Client {
         };
         if !is_still_put {
             local.overlay.delete(me, &key, has_server && scope != Scope::Internal)?;
-            local.reply_cache.forget(me.nspace.as_bytes(), me.rank, key.as_bytes());
+            local.reply_cache.forget(me.nspace.as_bytes(), me.rank, key.as_bytes())?;
         }
         Ok(())
     }
@@ -571,13 +571,19 @@ impl Client {
     }
 }
 
+/// The locks during a fork.
+pub(crate) struct Held<'a> {
+    _local: local::Held<'a>,
+    _connections: connections::Held<'a>,
+    _puts: Option<MutexGuard<'a, Puts>>,
+}
+
 impl Inner {
-    /// Holds during a fork the locks of what a child may use, in the order in which other threads take several of them: a commit holds the
-    /// puts while it does the rest.
-    pub(crate) fn hold_for_fork<'a>(&'a self, fork: &mut Fork<'a>) {
-        fork.hold(&self.puts, |_| ());
-        self.connections.hold_for_fork(fork);
-        self.local.hold_for_fork(fork);
+    /// Holds for a fork the locks of what a child may use, in the order in which other threads take several of them: a commit holds the puts
+    /// while it does the rest, and while it waits for the server.
+    pub(crate) fn hold_for_fork(&self) -> Held<'_> {
+        let (puts, connections) = (self.puts.hold_for_fork_at_once(), self.connections.hold_for_fork());
+        Held { _local: self.local.hold_for_fork(), _connections: connections, _puts: puts }
     }
 
     /// The current kind: a singleton becomes `Launched` when it joins a server.
@@ -712,7 +718,8 @@ impl Inner {
             Incoming::Deletion(payload) => {
                 if let Ok(Deletion { proc, key, .. }) = Deletion::decode(self.link.dialect(), &payload) {
                     self.local.overlay.forget(&proc, &key);
-                    self.local.reply_cache.forget(proc.nspace.as_bytes(), proc.rank, key.as_bytes());
+                    // On the thread that receives, which a child has not.
+                    let _ = self.local.reply_cache.forget(proc.nspace.as_bytes(), proc.rank, key.as_bytes());
                 }
             }
             Incoming::Again => {

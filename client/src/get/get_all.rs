@@ -120,7 +120,7 @@ impl Inner {
             self.local.add_all_values(&of, &mut all)?;
         }
         if of == self.me {
-            all.leave_out(&self.local.overlay.deleted());
+            all.leave_out(&self.local.overlay.deleted()?);
         }
         all.into_value()
     }

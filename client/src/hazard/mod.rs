@@ -22,7 +22,7 @@ use std::ptr;
 use sync::{Arc, AtomicPtr, AtomicUsize, Mutex, Ordering};
 
 #[cfg(not(loom))]
-use crate::forked::Fork;
+use crate::forked::MutexGuard;
 
 /// Prepares the barriers of this process. Call it before the process starts threads. Later calls may have no effect; then Gets are
 /// slower.
@@ -118,16 +118,16 @@ impl Slots {
         Counted(count)
     }
 
-    /// Holds the lock during a fork. Who holds that of a cell takes it before this one.
+    /// Holds the lock for a fork. Who holds that of a cell, too, has taken it before this one.
     #[cfg(not(loom))]
-    pub(crate) fn hold_for_fork<'a>(&'a self, fork: &mut Fork<'a>) {
-        fork.hold(&self.all, |_| ());
+    pub(crate) fn hold_for_fork(&self) -> HeldSlots<'_> {
+        HeldSlots { _all: self.all.hold_for_fork() }
     }
 
     /// Begins a grace period: it is over when each reader of now has ended, that of the calling thread included. Then nobody still reads data
     /// that was unlinked before this call. `None` if the kernel refuses the barrier.
     pub fn begin_grace(&'static self) -> Option<GracePeriod> {
-        // Before the lock: a child that is forked meanwhile would find it taken for ever. A slot that is added after it is that of a thread
+        // Before the lock, for which a fork may wait. A slot that is added after it is that of a thread
         // which finds what is there now.
         sync::heavy_barrier().then(|| {
             let readers = self.all.wait_lock().to_vec();
@@ -165,6 +165,26 @@ impl GracePeriod {
             self.counts = 0;
         }
         self.readers.is_empty() && self.counts == 0
+    }
+}
+
+/// The lock of the slots during a fork.
+#[cfg(not(loom))]
+pub(crate) struct HeldSlots<'a> {
+    _all: Option<MutexGuard<'a, Vec<Arc<Slot>>>>,
+}
+
+/// The lock of a cell during a fork.
+#[cfg(not(loom))]
+pub(crate) struct HeldCell<'a, T> {
+    state: Option<MutexGuard<'a, State<T>>>,
+}
+
+#[cfg(not(loom))]
+impl<T> HeldCell<'_, T> {
+    /// The value, if there is one and the lock is held.
+    pub fn live(&self) -> Option<&T> {
+        self.state.as_ref()?.live.as_deref()
     }
 }
 
@@ -216,10 +236,10 @@ impl<T> HazardCell<T> {
         state.sweep(self.slots)
     }
 
-    /// Holds the lock during a fork. Returns the value, which is not removed before the fork is over.
+    /// Holds the lock for a fork: the value is not removed meanwhile.
     #[cfg(not(loom))]
-    pub(crate) fn hold_for_fork<'a>(&'a self, fork: &mut Fork<'a>) -> Option<*const T> {
-        fork.hold(&self.state, |state| state.live.as_ref().map(Arc::as_ptr))?
+    pub(crate) fn hold_for_fork(&self) -> HeldCell<'_, T> {
+        HeldCell { state: self.state.hold_for_fork() }
     }
 
     /// The value with a reference count of its own, which keeps it alive.

@@ -2,41 +2,77 @@
 
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{CURRENT, SERVERS, STATE};
-use crate::forked::Fork;
-use crate::pin;
+use nix::errno::Errno;
+
+use super::{CURRENT, SERVERS, STATE, State};
+use crate::forked::{self, Mutex, MutexGuard};
+use crate::hazard::{HeldCell, HeldSlots};
+use crate::{Client, client, pin, tool};
+
+/// Held by the thread that forks: another one that forks at the same time waits for its end, however long the kernel takes.
+static TURN: Mutex<()> = Mutex::new(());
 
 thread_local! {
-    /// The locks of a thread that forks. It does not end meanwhile; a destructor would only keep this library from being unloaded.
-    static FORK: Cell<Option<ManuallyDrop<Fork<'static>>>> = const { Cell::new(None) };
+    /// How many forks this thread has begun: a handler of another library, or a signal handler, may fork within a fork.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    /// The locks of a thread that forks. It does not end before it has released them, so they need no destructor.
+    static HELD: Cell<Option<ManuallyDrop<Held>>> = const { Cell::new(None) };
 }
 
-/// Makes the program's forks run the functions below, from now on. The C library forgets them when this library is unloaded. Where it has no
-/// memory for them, a child gets `ERR_UNREACH` for locks that it finds taken.
-pub(super) fn watch() {
+/// The locks, the last one first: this is the order in which they are released.
+struct Held {
+    _slots: HeldSlots<'static>,
+    _of_client: Option<client::Held<'static>>,
+    _current: HeldCell<'static, Client>,
+    _servers: Option<MutexGuard<'static, Option<Arc<tool::Servers>>>>,
+    _state: Option<MutexGuard<'static, State>>,
+    _turn: Option<MutexGuard<'static, ()>>,
+}
+
+/// Makes the forks of this process run the functions below, from now on. Where the C library has no memory for that, children get
+/// `ERR_UNREACH` for locks that they find taken, or wait for them.
+///
+/// The earlier the better. Handlers of the program that are registered afterwards run before `before` and after `after`: they may use this
+/// library, and take locks with which other threads of the program call it.
+pub fn watch_forks() {
     static IS_WATCHED: AtomicBool = AtomicBool::new(false);
     if !IS_WATCHED.swap(true, Ordering::Relaxed) {
-        // SAFETY: three functions of this library, which neither unwind nor run after it was unloaded.
+        // SAFETY: three functions of this library, which do not unwind. The C library forgets them when it unloads this library.
         let refused = unsafe { libc::pthread_atfork(Some(before), Some(after), Some(after)) } != 0;
         IS_WATCHED.store(!refused, Ordering::Relaxed);
     }
 }
 
 extern "C" fn before() {
-    let mut fork = Fork::new();
-    fork.hold(&STATE, |_| ());
-    fork.hold(&SERVERS, |_| ());
-    if let Some(client) = CURRENT.hold_for_fork(&mut fork) {
-        // SAFETY: a client is removed only by who has the cell's lock. `fork` holds it, and releases it after the client's locks.
-        unsafe { &*client }.inner.hold_for_fork(&mut fork);
+    let depth = DEPTH.get();
+    DEPTH.set(depth + 1);
+    if depth == 0 {
+        HELD.set(Some(ManuallyDrop::new(hold())));
     }
-    pin::hold_for_fork(&mut fork);
-    FORK.set(Some(ManuallyDrop::new(fork)));
 }
 
 /// In the parent and in the child.
 extern "C" fn after() {
-    drop(FORK.take().map(ManuallyDrop::into_inner));
+    let depth = DEPTH.get() - 1;
+    DEPTH.set(depth);
+    if depth == 0 {
+        // The program looks at it if the fork has failed.
+        let errno = Errno::last_raw();
+        drop(HELD.take().map(ManuallyDrop::into_inner));
+        Errno::set_raw(errno);
+    }
+}
+
+/// Takes the locks, in the order in which other threads do that have several.
+fn hold() -> Held {
+    let turn = if forked::is_child() { TURN.hold_for_fork() } else { Some(TURN.wait_lock()) };
+    let (state, servers) = (STATE.hold_for_fork(), SERVERS.hold_for_fork());
+    let current = CURRENT.hold_for_fork();
+    // SAFETY: a client is removed only by who has the cell's lock, which is released after the client's.
+    let of_client = current.live().map(|client| unsafe { &*std::ptr::from_ref(client) }.inner.hold_for_fork());
+    let slots = pin::hold_for_fork();
+    Held { _slots: slots, _of_client: of_client, _current: current, _servers: servers, _state: state, _turn: turn }
 }

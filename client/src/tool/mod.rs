@@ -24,6 +24,7 @@ use self::find::{Candidate, ToolTarget};
 use crate::channel::{Channel, Offline, Reached, Sink, credentials_of_tool};
 use crate::client::{Client, ClientKind, Inner, job_info, sink};
 pub use crate::discovery::{FoundServer, ServerKind, ended, has_ended, servers, servers_and_left_out};
+use crate::forked::is_child;
 use crate::get_options::timeout_of;
 use crate::output::Format;
 use crate::rendezvous::Contact;
@@ -429,7 +430,8 @@ impl Servers {
     }
 
     fn with<R>(&self, run: impl FnOnce(&dyn Link) -> R) -> R {
-        let link = self.links.lock().in_use().map(|(_, link)| link.clone());
+        // A child has none, and might find the lock taken.
+        let link = if is_child() { None } else { self.links.lock().in_use().map(|(_, link)| link.clone()) };
         match link {
             Some(link) => run(&*link),
             None => run(&self.offline),

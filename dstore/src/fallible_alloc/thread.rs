@@ -1,5 +1,5 @@
-//! Threads whose start may fail for want of memory. The standard library's cannot: each needs a handle of 48 bytes, and the process ends
-//! where there is none.
+//! Threads whose start may fail for want of memory. The standard library's cannot: it allocates a handle for each past this module's
+//! allocator and its reserve, and ends the process where it gets none.
 
 use std::ffi::c_void;
 use std::io;
@@ -9,14 +9,18 @@ use std::ptr;
 
 /// Bytes of a thread's stack: what the standard library gives its threads. The program's `ulimit -s` may be anything.
 const STACK: usize = 2 << 20;
-/// Bytes of address space that a new thread needs at once: its stack, and its first allocations.
-const ROOM: usize = STACK + (1 << 20);
+/// Bytes of address space that a new thread needs at once for its first allocations.
+const FIRST_ROOM: usize = 1 << 20;
+/// Bytes of the largest page of x86-64's and AArch64's.
+const PAGE: usize = 64 << 10;
 /// The longest name of a thread on Linux, with its NUL.
 const NAME_LEN: usize = 16;
 
-/// A thread of this library. Dropped, it goes on by itself.
+/// A thread of this library. Dropping it detaches the thread.
 pub struct Thread {
     id: libc::pthread_t,
+    /// The process that it runs in. A forked child has no such thread, and may have another one with its id.
+    process: u32,
 }
 
 /// What a new thread gets.
@@ -32,49 +36,63 @@ struct Start {
 /// # Errors
 /// The system has no memory or no thread for it.
 pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<Thread> {
-    look_for_room()?;
+    let stack = stack_len();
+    look_for_room(stack + FIRST_ROOM)?;
     let mut bytes = [0; NAME_LEN];
     bytes.iter_mut().zip(name.bytes().take(NAME_LEN - 1)).for_each(|(to, from)| *to = from);
     let start = Box::into_raw(Box::new(Start { name: bytes, body: Box::new(body) }));
-    create(start).inspect_err(|_| {
+    create(start, stack).inspect_err(|_| {
         // SAFETY: no thread has got it.
         drop(unsafe { Box::from_raw(start) });
     })
 }
 
+/// Bytes of a stack with room for the program's thread-local variables, which glibc puts there: those of Fortran programs may have megabytes.
+fn stack_len() -> usize {
+    // SAFETY: the name is a C string.
+    let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__pthread_get_minstack".as_ptr()) };
+    if symbol.is_null() {
+        return STACK;
+    }
+    // SAFETY: glibc's function of this name has this type. Other C libraries have none.
+    let least: unsafe extern "C" fn(*const libc::pthread_attr_t) -> usize = unsafe { mem::transmute(symbol) };
+    // SAFETY: it does not use the attributes.
+    STACK + unsafe { least(ptr::null()) }.saturating_sub(libc::PTHREAD_STACK_MIN).next_multiple_of(PAGE)
+}
+
 /// # Errors
-/// There is no room for a thread.
-fn look_for_room() -> io::Result<()> {
+/// There are not so many bytes of address space.
+fn look_for_room(len: usize) -> io::Result<()> {
     // Not by malloc: a large block that is given back changes the thresholds by which glibc's malloc works for the whole program.
     let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a new mapping at a place that the kernel chooses touches no memory of the process.
-    let room = unsafe { libc::mmap(ptr::null_mut(), ROOM, access, flags, -1, 0) };
+    let room = unsafe { libc::mmap(ptr::null_mut(), len, access, flags, -1, 0) };
     if room == libc::MAP_FAILED {
         return Err(io::ErrorKind::OutOfMemory.into());
     }
     // SAFETY: the mapping just made, which nobody knows.
-    unsafe { libc::munmap(room, ROOM) };
+    unsafe { libc::munmap(room, len) };
     Ok(())
 }
 
-/// Starts a thread that takes `start`.
+/// Starts a thread that takes `start`, with a stack of so many bytes.
 ///
 /// # Errors
 /// The system's; nobody has `start` then.
-fn create(start: *mut Start) -> io::Result<Thread> {
+fn create(start: *mut Start, stack: usize) -> io::Result<Thread> {
     let mut attributes = MaybeUninit::uninit();
     // SAFETY: it initialises them.
     succeeded(unsafe { libc::pthread_attr_init(attributes.as_mut_ptr()) })?;
     let mut id = MaybeUninit::uninit();
     // SAFETY: the attributes are initialised, and `run` takes `start`, which nobody else uses.
     let created = unsafe {
-        succeeded(libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), STACK))
+        succeeded(libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), stack))
             .and_then(|()| succeeded(libc::pthread_create(id.as_mut_ptr(), attributes.as_ptr(), run, start.cast())))
     };
     // SAFETY: the attributes are initialised, and not used any more.
     unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };
     // SAFETY: a successful call has written it.
-    created.map(|()| Thread { id: unsafe { id.assume_init() } })
+    created.map(|()| Thread { id: unsafe { id.assume_init() }, process: std::process::id() })
 }
 
 /// The result of a pthread function, which returns the error.
@@ -111,8 +129,10 @@ impl Thread {
 
 impl Drop for Thread {
     fn drop(&mut self) {
-        // SAFETY: as in `join`.
-        unsafe { libc::pthread_detach(self.id) };
+        if self.process == std::process::id() {
+            // SAFETY: as in `join`.
+            unsafe { libc::pthread_detach(self.id) };
+        }
     }
 }
 

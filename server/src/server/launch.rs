@@ -37,13 +37,13 @@ impl Server {
 
     /// Call before this process forks, if the child requests the environment of a client. [`Server::has_forked`] must follow in
     /// the same thread of the parent.
-    pub fn will_fork(&self) {
-        fork::hold(&self.shared.engine);
+    pub fn will_fork(server: Option<&Server>) {
+        fork::begin(server.map(|server| &server.shared.engine));
     }
 
     /// Call in the parent after the fork.
     pub fn has_forked() {
-        fork::let_go();
+        fork::end();
     }
 
     /// Collects data for the start of a job described by `infos` on every node: variables of this process's environment. The host
