@@ -17,11 +17,13 @@ pub(crate) use std::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
 use pmix_dstore::model::{Result, Status};
 
+/// How long a fork waits for another thread's fork. The kernel may take long for that, but not without end.
+pub(crate) const TURN_WAIT: Duration = Duration::from_secs(5);
 /// How long a fork waits for a lock that is held for less than a microsecond. The program may fork in a signal handler, which has interrupted
 /// the thread that holds the lock.
-const FORK_WAIT: Duration = Duration::from_millis(100);
+pub(crate) const FORK_WAIT: Duration = Duration::from_millis(100);
 /// How long it waits for a lock that a thread may hold while it waits for the server.
-const SHORT_FORK_WAIT: Duration = Duration::from_millis(1);
+pub(crate) const SHORT_FORK_WAIT: Duration = Duration::from_millis(1);
 
 /// The process that initialised the library; 0 before.
 static HOME: AtomicU32 = AtomicU32::new(0);
@@ -59,14 +61,9 @@ impl<T> Mutex<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks for a fork; `None` if another thread does not release it in time.
-    pub fn hold_for_fork(&self) -> Option<MutexGuard<'_, T>> {
-        try_for(FORK_WAIT, || at_once(self.0.try_lock()))
-    }
-
-    /// As [`Mutex::hold_for_fork`], of a lock that a thread may hold while it waits for the server.
-    pub fn hold_for_fork_at_once(&self) -> Option<MutexGuard<'_, T>> {
-        try_for(SHORT_FORK_WAIT, || at_once(self.0.try_lock()))
+    /// Locks for a fork; `None` if another thread does not release it in this time.
+    pub fn hold_for_fork(&self, limit: Duration) -> Option<MutexGuard<'_, T>> {
+        try_for(limit, || at_once(self.0.try_lock()))
     }
 }
 
@@ -201,12 +198,11 @@ mod tests {
     fn a_fork_waits_for_a_lock_and_not_for_ever() {
         let (free, taken, read) = (Mutex::new(1), Mutex::new(2), RwLock::from(3));
         let held = taken.wait_lock();
-        let holding = (free.hold_for_fork(), read.hold_for_fork());
+        let holding = (free.hold_for_fork(FORK_WAIT), read.hold_for_fork());
         assert!(holding.0.is_some() && holding.1.is_some() && at_once(read.0.try_read()).is_none());
         thread::scope(|scope| {
-            let waiting = scope.spawn(|| (taken.hold_for_fork_at_once().is_some(), taken.hold_for_fork().is_some()));
-            assert_eq!(waiting.join().unwrap(), (false, false));
-            let waiting = scope.spawn(|| try_for(Duration::from_secs(60), || at_once(taken.0.try_lock())).is_some());
+            assert!(scope.spawn(|| taken.hold_for_fork(SHORT_FORK_WAIT).is_none()).join().unwrap());
+            let waiting = scope.spawn(|| taken.hold_for_fork(Duration::from_secs(60)).is_some());
             drop(held);
             assert!(waiting.join().unwrap());
         });

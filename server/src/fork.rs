@@ -14,35 +14,45 @@ use crate::engine_lock::{EngineLock, ForkGuard};
 use crate::shared_state::SharedState;
 
 thread_local! {
-    /// How many forks this thread has begun and not ended. In a child it never falls to zero. A child may fork again, as may a handler of
-    /// another library within a fork: the lock is taken once.
+    /// How many forks this thread has begun and not ended: a handler of another library, or a signal handler, may fork within a fork.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
-    /// The engine's guard, while this thread forks and then in the child. The child never releases it: unlocking would touch the
-    /// state of the parent's waiting threads, which do not exist in the child.
-    static HELD: RefCell<Option<ManuallyDrop<ForkGuard>>> = const { RefCell::new(None) };
+    /// The engine's guard with the process that took it, while this thread forks and then in the child. The child never releases it:
+    /// unlocking would touch the state of the parent's waiting threads, which do not exist in the child.
+    static HELD: RefCell<Option<(u32, ManuallyDrop<ForkGuard>)>> = const { RefCell::new(None) };
 }
 
 /// Before a fork; `None` where no server runs.
 pub(crate) fn begin(engine: Option<&EngineLock>) {
     let depth = DEPTH.get();
     DEPTH.set(depth + 1);
-    if depth == 0 {
-        HELD.set(engine.map(|engine| ManuallyDrop::new(engine.lock_for_fork())));
+    // A child that forks again holds the lock already.
+    if depth == 0
+        && let Some(engine) = engine
+        && !holds(engine)
+    {
+        HELD.set(Some((std::process::id(), ManuallyDrop::new(engine.lock_for_fork()))));
     }
 }
 
 /// After a fork, in the parent.
 pub(crate) fn end() {
-    let depth = DEPTH.get() - 1;
-    DEPTH.set(depth);
-    if depth == 0 {
-        drop(HELD.take().map(ManuallyDrop::into_inner));
+    let depth = DEPTH.get();
+    if depth == 1 {
+        let own = HELD.with_borrow_mut(|held| held.take_if(|(process, _)| *process == std::process::id()));
+        drop(own.map(|(_, guard)| ManuallyDrop::into_inner(guard)));
     }
+    // Afterwards: a signal handler may fork meanwhile.
+    DEPTH.set(depth - 1);
 }
 
-/// Whether this is a child whose parent had a server at the fork, or the thread that forks is within the fork.
-pub(crate) fn is_within() -> bool {
-    DEPTH.get() > 0
+/// After a fork, in the child.
+pub(crate) fn end_in_child() {
+    DEPTH.set(DEPTH.get() - 1);
+}
+
+/// Whether this thread holds this engine: within a fork, or in a child.
+pub(crate) fn holds(engine: &EngineLock) -> bool {
+    HELD.with_borrow(|held| held.as_ref().is_some_and(|(_, guard)| engine.is_of(guard)))
 }
 
 /// The environment of a client, requested in the server's process or in a forked child. In the server's process a missing
@@ -50,7 +60,7 @@ pub(crate) fn is_within() -> bool {
 pub(crate) fn setup_fork(shared: &SharedState, proc: &Proc) -> Vec<(String, OsString)> {
     HELD.with_borrow_mut(|held| match held {
         // Ledger data only: a thread that works on the directory does not exist in this process.
-        Some(held) if shared.engine.is_of(held) => held.setup_fork(proc),
+        Some((_, held)) if shared.engine.is_of(held) => held.setup_fork(proc),
         _ => {
             let opening = shared.feed(|engine| {
                 engine.prepare_client(proc);

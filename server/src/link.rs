@@ -22,9 +22,13 @@ pub(crate) struct OwnLink(pub Weak<SharedState>);
 
 impl OwnLink {
     fn shared(&self) -> Result<Arc<SharedState>> {
-        // A child has a copy of the server without its thread.
-        self.0.upgrade().filter(|shared| !shared.is_stopped() && !fork::is_within()).ok_or(Status::ERR_UNREACH)
+        self.0.upgrade().filter(|shared| !shared.is_stopped() && is_here(shared)).ok_or(Status::ERR_UNREACH)
     }
+}
+
+/// Whether the server runs in this process, and not only a copy of it in a forked child, and this thread is not within a fork.
+fn is_here(shared: &SharedState) -> bool {
+    shared.is_here() && !fork::holds(&shared.engine)
 }
 
 impl Link for OwnLink {
@@ -88,6 +92,8 @@ impl Link for OwnLink {
 
     fn defer(&self, task: Task) {
         let left = match self.0.upgrade() {
+            // As of a rank's connection, no callback comes.
+            Some(shared) if !is_here(&shared) => return,
             Some(shared) => shared.later(task).err(),
             None => Some(task),
         };
@@ -97,7 +103,8 @@ impl Link for OwnLink {
 
     fn after(&self, returned: Returned, task: Task) {
         match self.0.upgrade() {
-            Some(shared) => shared.after(returned, task),
+            Some(shared) if is_here(&shared) => shared.after(returned, task),
+            Some(_) => (),
             None => task(),
         }
     }

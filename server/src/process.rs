@@ -112,3 +112,8 @@ pub fn will_fork() {
 pub fn has_forked() {
     Server::has_forked();
 }
+
+/// To be called after a fork, in the child.
+pub fn is_forked() {
+    Server::is_forked();
+}

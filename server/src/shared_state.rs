@@ -41,6 +41,8 @@ pub(crate) struct SharedState {
     /// Callbacks of calls that have not returned, for the server's thread.
     held: Mutex<Vec<(Returned, Task)>>,
     pub journal: Mutex<Journal>,
+    /// The process whose server this is. A forked child has a copy.
+    process: u32,
     client: OnceLock<Weak<Client>>,
     thread: OnceLock<ThreadNumber>,
     /// The pipe from the process that started this one, until the server's thread watches it.
@@ -60,6 +62,7 @@ impl SharedState {
             own: Mutex::default(),
             stop: AtomicBool::new(false),
             held: Mutex::default(),
+            process: std::process::id(),
             journal: Mutex::default(),
             client: OnceLock::new(),
             thread: OnceLock::new(),
@@ -237,6 +240,11 @@ impl SharedState {
     /// Whether this is the server's thread: inside an upcall or a callback.
     pub fn is_own_thread(&self) -> bool {
         self.thread.get() == Some(&ThreadNumber::current())
+    }
+
+    /// Whether this is the process whose server this is.
+    pub fn is_here(&self) -> bool {
+        self.process == std::process::id()
     }
 
     pub fn is_stopped(&self) -> bool {

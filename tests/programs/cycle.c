@@ -156,6 +156,39 @@ static void *be_busy(void *argument)
     return NULL;
 }
 
+static void take_event(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t count,
+                       pmix_info_t results[], size_t result_count, pmix_event_notification_cbfunc_fn_t done, void *data)
+{
+    (void) id, (void) status, (void) source, (void) info, (void) count, (void) results, (void) result_count;
+    done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, data);
+}
+
+static void *get_in_child(void *proc)
+{
+    pmix_value_t *value = NULL;
+    PMIx_Get(proc, "of a rank", NULL, 0, &value);
+    return NULL;
+}
+
+/* A child of a host that forks itself, as a program that becomes a daemon, and makes calls that its copy of the server cannot answer, in two
+ * threads. They need not succeed. */
+static bool child_goes_on(pmix_proc_t *proc)
+{
+    int state = 0;
+    pthread_t thread;
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(0);
+    }
+    waitpid(child, &state, 0);
+    get_in_child(proc);
+    PMIx_Register_event_handler(NULL, 0, NULL, 0, take_event, NULL, NULL);
+    if (pthread_create(&thread, NULL, get_in_child, proc) == 0) {
+        pthread_join(thread, NULL);
+    }
+    return child > 0 && state == 0;
+}
+
 static void fork_often(int forks)
 {
     enum { BUSY = 2 };
@@ -168,17 +201,8 @@ static void fork_often(int forks)
     for (int i = 0; i < forks; i++) {
         pid_t pid = fork();
         if (pid == 0) {
-            /* A child of its own, as a program that becomes a daemon; and a call that its copy of the server cannot answer. */
-            pmix_value_t *value = NULL;
-            int of_child = 0;
             alarm(100);
-            pid_t child = fork();
-            if (child == 0) {
-                _exit(0);
-            }
-            waitpid(child, &of_child, 0);
-            PMIx_Get(&proc, "of a rank", NULL, 0, &value);
-            _exit(of_child == 0 && make_environment(&proc) == 1 ? 0 : 2);
+            _exit(child_goes_on(&proc) && make_environment(&proc) == 1 ? 0 : 2);
         }
         int state = 0;
         if (pid < 0 || waitpid(pid, &state, 0) != pid || state != 0) {
@@ -191,6 +215,21 @@ static void fork_often(int forks)
         pthread_join(busy[i], NULL);
     }
     end_server(&proc);
+    /* The child of a process that was a host may be one, too. */
+    int state = 0;
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(100);
+        pmix_value_t *value = NULL;
+        start_server(&proc);
+        bool has_none = PMIx_Get(&proc, "of a rank", NULL, 0, &value) == PMIX_ERR_NOT_FOUND;
+        end_server(&proc);
+        _exit(has_none ? 0 : 2);
+    }
+    if (pid < 0 || waitpid(pid, &state, 0) != pid || state != 0) {
+        say("the child that is a host: state %d", state);
+        exit(1);
+    }
     say("%d children done", forks);
 }
 

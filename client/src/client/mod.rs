@@ -35,7 +35,7 @@ use self::output::Outputs;
 use crate::channel::{ANY_STORE, Channel, Greet, Incoming, Joinable, OUR_STORE, Sink};
 use crate::commit::Puts;
 use crate::events::Registry;
-use crate::forked::{self, MutexGuard};
+use crate::forked::{self, MutexGuard, SHORT_FORK_WAIT};
 use crate::get_counts;
 use crate::get_options::timeout_of;
 use crate::late::Limited;
@@ -582,7 +582,7 @@ impl Inner {
     /// Holds for a fork the locks of what a child may use, in the order in which other threads take several of them: a commit holds the puts
     /// while it does the rest, and while it waits for the server.
     pub(crate) fn hold_for_fork(&self) -> Held<'_> {
-        let (puts, connections) = (self.puts.hold_for_fork_at_once(), self.connections.hold_for_fork());
+        let (puts, connections) = (self.puts.hold_for_fork(SHORT_FORK_WAIT), self.connections.hold_for_fork());
         Held { _local: self.local.hold_for_fork(), _connections: connections, _puts: puts }
     }
 

@@ -22,7 +22,7 @@ use std::ptr;
 use sync::{Arc, AtomicPtr, AtomicUsize, Mutex, Ordering};
 
 #[cfg(not(loom))]
-use crate::forked::MutexGuard;
+use crate::forked::{FORK_WAIT, MutexGuard};
 
 /// Prepares the barriers of this process. Call it before the process starts threads. Later calls may have no effect; then Gets are
 /// slower.
@@ -121,7 +121,7 @@ impl Slots {
     /// Holds the lock for a fork. Who holds that of a cell, too, has taken it before this one.
     #[cfg(not(loom))]
     pub(crate) fn hold_for_fork(&self) -> HeldSlots<'_> {
-        HeldSlots { _all: self.all.hold_for_fork() }
+        HeldSlots { _all: self.all.hold_for_fork(FORK_WAIT) }
     }
 
     /// Begins a grace period: it is over when each reader of now has ended, that of the calling thread included. Then nobody still reads data
@@ -239,7 +239,7 @@ impl<T> HazardCell<T> {
     /// Holds the lock for a fork: the value is not removed meanwhile.
     #[cfg(not(loom))]
     pub(crate) fn hold_for_fork(&self) -> HeldCell<'_, T> {
-        HeldCell { state: self.state.hold_for_fork() }
+        HeldCell { state: self.state.hold_for_fork(FORK_WAIT) }
     }
 
     /// The value with a reference count of its own, which keeps it alive.

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nix::errno::Errno;
 
 use super::{CURRENT, SERVERS, STATE, State};
-use crate::forked::{self, Mutex, MutexGuard};
+use crate::forked::{FORK_WAIT, Mutex, MutexGuard, TURN_WAIT};
 use crate::hazard::{HeldCell, HeldSlots};
 use crate::{Client, client, pin, tool};
 
-/// Held by the thread that forks: another one that forks at the same time waits for its end, however long the kernel takes.
+/// Held by the thread that forks: another one that forks at the same time waits for its end.
 static TURN: Mutex<()> = Mutex::new(());
 
 thread_local! {
@@ -56,20 +56,21 @@ extern "C" fn before() {
 
 /// In the parent and in the child.
 extern "C" fn after() {
-    let depth = DEPTH.get() - 1;
-    DEPTH.set(depth);
-    if depth == 0 {
+    let depth = DEPTH.get();
+    if depth == 1 {
         // The program looks at it if the fork has failed.
         let errno = Errno::last_raw();
         drop(HELD.take().map(ManuallyDrop::into_inner));
         Errno::set_raw(errno);
     }
+    // Afterwards: a signal handler may fork meanwhile.
+    DEPTH.set(depth - 1);
 }
 
 /// Takes the locks, in the order in which other threads do that have several.
 fn hold() -> Held {
-    let turn = if forked::is_child() { TURN.hold_for_fork() } else { Some(TURN.wait_lock()) };
-    let (state, servers) = (STATE.hold_for_fork(), SERVERS.hold_for_fork());
+    let turn = TURN.hold_for_fork(TURN_WAIT);
+    let (state, servers) = (STATE.hold_for_fork(FORK_WAIT), SERVERS.hold_for_fork(FORK_WAIT));
     let current = CURRENT.hold_for_fork();
     // SAFETY: a client is removed only by who has the cell's lock, which is released after the client's.
     let of_client = current.live().map(|client| unsafe { &*std::ptr::from_ref(client) }.inner.hold_for_fork());

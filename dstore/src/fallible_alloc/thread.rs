@@ -6,6 +6,7 @@ use std::io;
 use std::mem::{self, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes of a thread's stack: what the standard library gives its threads. The program's `ulimit -s` may be anything.
 const STACK: usize = 2 << 20;
@@ -49,6 +50,18 @@ pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<Thr
 
 /// Bytes of a stack with room for the program's thread-local variables, which glibc puts there: those of Fortran programs may have megabytes.
 fn stack_len() -> usize {
+    /// 0 before the first thread. The look-up takes a lock of the loader's.
+    static LEN: AtomicUsize = AtomicUsize::new(0);
+    let known = LEN.load(Ordering::Relaxed);
+    if known != 0 {
+        return known;
+    }
+    let len = look_up_stack_len();
+    LEN.store(len, Ordering::Relaxed);
+    len
+}
+
+fn look_up_stack_len() -> usize {
     // SAFETY: the name is a C string.
     let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__pthread_get_minstack".as_ptr()) };
     if symbol.is_null() {
@@ -139,7 +152,6 @@ impl Drop for Thread {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
 

@@ -33,6 +33,11 @@ unsafe extern "C" fn has_forked() {
     process::has_forked();
 }
 
+/// After a fork, in the child.
+unsafe extern "C" fn is_forked() {
+    process::is_forked();
+}
+
 /// A callback for the end of an operation; without one the operation blocks.
 pub(super) fn done(cbfunc: Option<pmix_op_cbfunc_t>, cbdata: *mut c_void) -> Option<OpDone> {
     let callback = Callback::new(cbfunc, cbdata);
@@ -45,7 +50,7 @@ pub(super) fn watch_forks() {
     IS_WATCHED.call_once(|| {
         // SAFETY: the handlers may run in any thread that forks, and the system removes them when it unloads this library.
         // Without memory for them a child may find the server locked, as with other libraries.
-        let _ = unsafe { libc::pthread_atfork(Some(will_fork), Some(has_forked), None) };
+        let _ = unsafe { libc::pthread_atfork(Some(will_fork), Some(has_forked), Some(is_forked)) };
     });
 }
 

@@ -46,6 +46,11 @@ impl Server {
         fork::end();
     }
 
+    /// Call in the child after the fork.
+    pub fn is_forked() {
+        fork::end_in_child();
+    }
+
     /// Collects data for the start of a job described by `infos` on every node: variables of this process's environment. The host
     /// sets them itself.
     pub fn setup_application(&self, infos: &[Info], done: SetupDone) -> Status {
