@@ -57,8 +57,8 @@ fault "a client that may not shut its socket down does not wake its reader" sysc
 fault "a client takes an interrupted wait for the end of its connection" threads "under signals" client/src/channel/mux.rs \
     "        Ok(0) | Err(Errno::EINTR) => return true," \
     "        Ok(0) => return true, Err(Errno::EINTR) => return !#," pmix_dstore::
-fault "a thread that forks does not hold the lock of the hazard slots" threads "child [0-9]+ of kind [0-9] ended with state" client/src/hazard/mod.rs \
-    "HeldSlots { _all: self.all.hold_for_fork(FORK_WAIT) }" "HeldSlots { _all: self.all.hold_for_fork(FORK_WAIT).filter(|_| !#) }" pmix_dstore::
+fault "a thread that forks does not hold the locks that its child takes" threads "child [0-9]+ of kind [0-9] ended with state" \
+    client/src/process/forks.rs "    if depth == 0 {" "    if depth == 0 && !# {" pmix_dstore::
 fault "the allocator does not use its reserve" oom "end of the process" dstore/src/fallible_alloc.rs \
     "if len <= SMALL_MAX && RESERVE.give_up()" "if !# && len <= SMALL_MAX && RESERVE.give_up()" crate::
 fault "a server ends when its wait for messages is interrupted" syscalls "hang|another end|crash|end of the process" server/src/io/mod.rs \
